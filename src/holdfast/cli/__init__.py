@@ -1,5 +1,5 @@
-"""The command line. Nothing but the entry points may import it.
+"""The command line. Only the entry points may import it.
 
 Each command has its own module. Commands share `arguments.py`, `json_lines.py`, `progress.py` and
-`tables.py`. The last two of these use rich if it is installed.
+`tables.py`. The last two use rich if it is installed.
 """

@@ -10,7 +10,7 @@ from holdfast.errors import ConfigError, StorageError
 
 
 def _is_name(word: str) -> bool:
-    """Of an option: no number below 0, and no text."""
+    """Whether a word is the name of an option, and not a negative number or other text."""
     return word.lstrip("-")[:1].isalpha() and " " not in word
 
 
@@ -26,11 +26,12 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_json(self) -> None:
-        """For commands that print results."""
+        """Add --json, for commands that print results."""
         self.add_argument("--json", action="store_true", help="print JSON: one object a line")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Unknown options come first: argparse would rather name an argument that is missing."""
+        """Parse the words. Unknown options are reported first; argparse would report a missing
+        argument first."""
         for word in args or ():
             if word == "--":
                 break
@@ -46,8 +47,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def destination(word: str) -> Path:
-    """The type of a word that names a folder, or a new file in one. "backups/" names a folder: if
-    there is none, no file of that name is made."""
+    """The path that a word names: a folder, or a new file in a folder. "backups/" is always a
+    folder, so no file of that name is made if there is no such folder."""
     path = Path(word)
     folder = path if word.endswith("/") or path.is_dir() else path.parent
     if not folder.is_dir():
@@ -59,7 +60,8 @@ def readable_file(path: Path) -> Path:
     """The path, if the file can be read. Otherwise SQLite would create an empty file."""
     try:
         mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would wait for its writer
+        # opening a pipe would wait for its writer
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise StorageError(f"cannot read {path}: it is not a regular file")
         with path.open("rb"):
             return path

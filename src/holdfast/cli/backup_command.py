@@ -1,4 +1,4 @@
-"""`holdfast backup`: copies a database file, also while it is being served."""
+"""`holdfast backup`: copies a database file, also while a server uses it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ def parser() -> Parser:
         "dest", metavar="DEST", type=destination, help="the new file, or a folder to put it into"
     )
     parser.add_argument(
-        "--raw", action="store_true", help="leave journal and tables as they are: quicker"
+        "--raw", action="store_true", help="leave journal and tables as they are: faster"
     )
     parser.add_json()
     return parser

@@ -23,10 +23,10 @@ ACTIONS = {
     "show": "everything that is known about a build",
     "events": "the events of a build, the oldest first",
     "replay": "a build as its events give it; exits with 1 if its record differs",
-    "abort": "end a build now; exits with 1 if that was not possible",
-    "retry": "another attempt; a build that has ended is enqueued as a new build",
-    "stats": "the queue in numbers",
-    "demo": "thirty builds of eight jobs, here and now",
+    "abort": "end a build now; exits with 1 if it cannot be ended",
+    "retry": "begin another attempt; enqueue an ended build as a new one",
+    "stats": "the numbers of the queue",
+    "demo": "run thirty builds of eight jobs in this process",
 }
 OF_A_BUILD = ("show", "events", "replay", "abort", "retry")
 LIVE_S = 0.5
@@ -45,7 +45,7 @@ def parser() -> Parser:
     )
     parser.add_argument("--job", help="list: only builds of this job")
     parser.add_argument("--limit", type=int, default=50, help="list: how many at most")
-    parser.add_argument("--live", action="store_true", help="list: go on until ^C")
+    parser.add_argument("--live", action="store_true", help="list: update until ^C")
     parser.add_argument("--speed", type=float, default=1.0, help="demo: 2 is twice as fast")
     parser.add_argument("--color", choices=CHOICES, default="auto")
     parser.add_json()

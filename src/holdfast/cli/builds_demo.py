@@ -1,6 +1,6 @@
 """`holdfast builds demo`: thirty builds of eight jobs, on an engine in this process.
 
-Every line of the output is an event of the queue.
+Each line of the output is an event of the queue.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "staging": {"s": 0.4, "blocked_by": ["test", "production"], "collapse": True},
     "production": {"s": 0.5, "blocked_by": ["staging"], "collapse": True},
 }
-# Thirty builds; those of one line are enqueued together.
+# Thirty builds; the builds of one line are enqueued together.
 BURSTS = (
     ("compile", "lint", "test", "docs", "docs", "docs"),
     ("lint", "compile", "test", "integration", "staging"),
@@ -87,12 +87,12 @@ async def _enqueue(queue: BuildQueue, speed: float) -> None:
 
 
 class Story:
-    """Prints every event of every build, one a line."""
+    """Prints all events of all builds, one in each line."""
 
     def __init__(self, queue: BuildQueue, view: BuildsView) -> None:
         self._queue = queue
         self._view = view
-        self._told: dict[int, int] = {}  # number of printed events, by build
+        self._told: dict[int, int] = {}  # by build: the number of printed events
         self._first_ms: int | None = None
 
     async def go_on(self) -> None:

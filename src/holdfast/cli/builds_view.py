@@ -31,7 +31,7 @@ class BuildsView:
         return paint(f"{state.name:{width}}", _COLORS[state], self._look)
 
     def screen(self, text: str) -> str:
-        """Text that replaces the text on the screen, if there is one."""
+        """The text, with the codes that clear the screen first, if there is a screen."""
         return f"\x1b[H\x1b[2J{text}" if self._look.width else f"{text}\n"
 
     def table(self, records: Iterable[BuildRecord], now_ms: int) -> str:
@@ -75,7 +75,8 @@ def moment(at_ms: int) -> str:
 
 
 def _row(record: BuildRecord, now_ms: int) -> tuple[Cell, ...]:
-    """The column `for` is the time in the present state, or from start to end."""
+    """A row of the list. The column `for` is the time in the present state, or from start to
+    end."""
     since_ms = record.changed_at_ms if record.ended_at_ms is None else record.started_at_ms
     until_ms = now_ms if record.ended_at_ms is None else record.ended_at_ms
     why = " ".join([record.reason, *map(str, record.blockers)])

@@ -1,4 +1,4 @@
-"""`holdfast check`: says whether a database file is sound."""
+"""`holdfast check`: looks for damage in a database file."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def parser() -> Parser:
         "Look for damage in a database file: whether all is there that a killed server\n"
         "had acknowledged, SQLite's own integrity, and whether the journal and the tables\n"
         "agree. Changes nothing, and works in a read-only folder. Prints one problem a\n"
-        "line and exits with 1 if there are any. Notes name parts that it did not check.",
+        "line and exits with 1 if there are any. Notes name parts that were not checked.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the database file")
     parser.add_json()

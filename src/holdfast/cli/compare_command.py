@@ -1,4 +1,4 @@
-"""`holdfast compare`: names every difference between two contents."""
+"""`holdfast compare`: names all differences between two contents."""
 
 from contextlib import ExitStack
 

@@ -1,5 +1,7 @@
 """`holdfast --print-completion SHELL`: a script that completes commands, options, their values and
-file names. shtab makes it; nothing else imports that.
+file names.
+
+shtab makes it; only this module imports shtab.
 """
 
 from pathlib import Path

@@ -116,7 +116,7 @@ def _to_server(args: argparse.Namespace, source: Path, name: str) -> int:
 
 
 def _check_server(args: argparse.Namespace) -> None:
-    """Before anything is read: mistakes of the command line."""
+    """Refuse mistakes in the command line before anything is read."""
     from holdfast.migration.live_server import LiveServer
 
     if args.format is not None:
@@ -125,7 +125,7 @@ def _check_server(args: argparse.Namespace) -> None:
 
 
 def _check_file(args: argparse.Namespace) -> None:
-    """Before anything is read: the new file must be possible."""
+    """Refuse an impossible target file before anything is read."""
     if args.dry_run:
         raise ConfigError("--dry-run is for servers: a file takes all that --format has")
     target = destination(args.target)

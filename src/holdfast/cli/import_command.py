@@ -124,7 +124,7 @@ def run(argv: list[str]) -> int:
         args.replace,
         args.dry_run,
     )
-    gc.disable()  # records are no garbage: to look for some takes a fifth of the time
+    gc.disable()  # records are no garbage, and searching them takes a fifth of the time
     try:
         with process.ending_in_good_order(), showing_progress() as progress:
             if server is None:

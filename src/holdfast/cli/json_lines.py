@@ -1,5 +1,6 @@
-"""`--json`: results for programs, one object a line. docs/guide-operating.md lists the names, which
-stay as they are.
+"""`--json`: results for programs, one object in each line.
+
+docs/guide-operating.md lists the names of fields, which do not change.
 """
 
 import dataclasses
@@ -9,8 +10,8 @@ from typing import Any
 
 
 def print_json(fields: object) -> None:
-    """A dict or a dataclass as one line. ASCII alone, so that it is the same in every locale, also
-    where a file name is not UTF-8."""
+    """Print a dict or a dataclass as one line. It is ASCII, so that it is the same in each locale,
+    also if a file name is not UTF-8."""
     print(json.dumps(fields, default=_plain))
 
 

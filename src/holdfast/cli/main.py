@@ -1,4 +1,4 @@
-"""The entry point: finds the subcommand, and turns mistakes of users into one sentence."""
+"""The entry point: finds the subcommand, and reports mistakes of users in one sentence."""
 
 import os
 import sys
@@ -26,21 +26,21 @@ BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return the exit code: 0, or one sentence on stderr and 2 if the
-    command line or the configuration is wrong, 1 if something else is."""
+    """Run a command line. Returns the exit code: 0; or 2, after one sentence on stderr, if the
+    command line or the configuration is wrong; or 1, after one sentence, for other errors."""
     process.is_ours = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
     if process.is_ours:
         process.open_standard_streams()
         if isinstance(sys.stdout, TextIOWrapper):
-            # A file name may have bytes that are no characters.
+            # The name of a file may have bytes that are not characters.
             sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output has left; the interpreter must not try to flush it again.
+        # The program that read our output has ended. Python must not try to flush the output again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except ConfigError as error:

@@ -1,5 +1,5 @@
-"""The server that a subcommand talks to: the one that the user names, else the one that
-`holdfast serve` would start here.
+"""The server for a subcommand: the one that the user names, or else the one that `holdfast serve`
+would start here.
 """
 
 import os
@@ -19,9 +19,10 @@ def server_url(
     option: str = "",
     is_one_server: bool = True,
 ) -> str:
-    """The URL of the command line, else HOLDFAST_URL, else that of the own server, whose password
-    goes to the options. `option` is the name of the URL on the command line, if it has one.
-    Raises ConfigError, also if it must be one server and is a cluster, for example."""
+    """The URL of the command line, or HOLDFAST_URL, or that of the own server, whose password goes
+    to the options. `option` is the name of the URL on the command line, if it has one. Raises
+    ConfigError, also if the URL must be that of one server and is that of a cluster, for
+    example."""
     from holdfast.client.transport.options import parse_server_url, parse_url
 
     if given is not None:

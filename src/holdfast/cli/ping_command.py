@@ -1,4 +1,4 @@
-"""`holdfast ping`: asks a server whether it answers. A health check for containers and scripts."""
+"""`holdfast ping`: checks whether a server answers. A health check for containers and scripts."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ def parser() -> Parser:
         "Send PING to a server. Exits with 0 if the answer PONG comes in time, and with\n"
         "1 after one sentence if it does not. Without URL it asks the server that\n"
         "HOLDFAST_URL names, else the one that 'holdfast serve' would start here: it\n"
-        "heeds HOLDFAST_PORT, HOLDFAST_BIND, HOLDFAST_UNIXSOCKET, HOLDFAST_REQUIREPASS\n"
+        "uses HOLDFAST_PORT, HOLDFAST_BIND, HOLDFAST_UNIXSOCKET, HOLDFAST_REQUIREPASS\n"
         "and HOLDFAST_REQUIREPASS_FILE.",
     )
     parser.add_argument("url", metavar="URL", nargs="?", help="redis://, rediss:// or unix://")
@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
 
 
 async def _ping(url: str, timeout_s: float, options: "ConnectOptions") -> float:
-    """Returns the seconds that the answer took, without the time to connect."""
+    """Returns the time of the answer in seconds, without the time to connect."""
     from holdfast import connect
 
     try:

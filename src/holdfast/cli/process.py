@@ -1,4 +1,4 @@
-"""The process that a command line runs in, and its end."""
+"""The process of a command line, and its end."""
 
 import logging
 import os
@@ -10,12 +10,13 @@ from typing import Never
 
 STDOUT, STDERR = 1, 2
 
-is_ours = False  # `main` was called as the program, and not by a program that goes on after it
+# whether `main` runs as the program, and not within a program that continues after it
+is_ours = False
 
 
 def leave(status: int) -> Never:
-    """End at once. Python would free every key by itself, a second and a half for 600,000 of them.
-    All files must be closed, and all that is to last must be on disk."""
+    """End at once. Python would free each key by itself, which takes a second and a half for
+    600,000 keys. All files must be closed, and all data that has to last must be on disk."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -23,8 +24,8 @@ def leave(status: int) -> Never:
 
 
 def open_standard_streams() -> None:
-    """Output that was closed by the caller goes nowhere. Otherwise Python has None in its place,
-    and the next file that is opened gets its number."""
+    """Open the standard output and error that the caller has closed, as /dev/null. Otherwise Python
+    has None for them, and the next opened file gets their number."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)
     os.close(fd)
@@ -36,8 +37,8 @@ def open_standard_streams() -> None:
 
 @contextmanager
 def ending_in_good_order() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit meanwhile, as SIGINT raises KeyboardInterrupt: work that
-    is half done is then removed."""
+    """Within this context, SIGTERM and SIGHUP raise SystemExit, as SIGINT raises KeyboardInterrupt,
+    so that the results of unfinished work are removed."""
     if not is_ours:
         yield
         return

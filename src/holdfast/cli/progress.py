@@ -1,7 +1,8 @@
 """Shows the progress of long work on standard error: a bar on a terminal, lines elsewhere.
 
 The bar is drawn by rich, if that is installed, and is one line of text otherwise. Work of less than
-a second shows nothing. Code that works knows nothing of this: see holdfast/progress.py.
+a second shows nothing. The code that does the work knows nothing about it: see
+holdfast/progress.py.
 """
 
 import logging
@@ -19,19 +20,22 @@ from holdfast.progress import Progress
 SHOW_AFTER_S = 1.0
 REDRAW_S = 0.1
 LINES_EVERY_S = 10.0
-# Columns of a terminal: below the first there is no rate and no time, below the second no bar.
+# Columns of a terminal: with fewer than the first there is no rate and no time, with fewer than the
+# second no bar.
 WIDE = 80
 NARROW = 40
 
 
 @contextmanager
 def showing_progress() -> Iterator[Progress]:
-    """For the commands that a user waits for. Nothing of it stays on a terminal."""
+    """Shows progress, for commands that a user waits for. At the end it is removed from the
+    terminal."""
     if not is_smart_terminal(sys.stderr):
         yield ProgressLines(_say, LINES_EVERY_S)
         return
     bar = Bar(sys.stderr)
-    # A line of the log has to begin where the bar does. This handler comes before those that write.
+    # A line of the log must begin in the first column, where the bar is. This handler comes before
+    # those that write.
     handler = _MakingWay(bar)
     logger = logging.getLogger("holdfast")
     logger.handlers.insert(0, handler)
@@ -55,7 +59,7 @@ class Drawing(Protocol):
 
 
 class Bar:
-    """A `Progress` that draws a bar. It comes after a second, and again after `clear`."""
+    """A `Progress` that draws a bar. The bar appears after a second, and again after `clear`."""
 
     def __init__(
         self,
@@ -98,7 +102,7 @@ def _drawing(stream: TextIO) -> Drawing:
 
 
 class TextBar:
-    """One line that is written over."""
+    """One line, which is overwritten."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -125,7 +129,7 @@ def _columns(stream: TextIO) -> int:
 
 
 class RichBar:
-    """The same with a bar and colours. A narrow terminal has the percentage alone."""
+    """The same with a bar and colours. A narrow terminal shows only the percentage."""
 
     def __init__(self, stream: TextIO) -> None:
         """Raises ImportError."""
@@ -161,7 +165,7 @@ class RichBar:
 
 
 class _MakingWay(logging.Handler):
-    """Clears the bar before a line is logged. The bar comes again below the line."""
+    """Clears the bar before a line is logged. Then the bar appears below the line."""
 
     def __init__(self, bar: Bar) -> None:
         super().__init__()

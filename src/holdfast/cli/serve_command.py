@@ -1,4 +1,4 @@
-"""`holdfast serve`: reads the configuration and hands it to the server."""
+"""`holdfast serve`: reads the configuration and starts the server with it."""
 
 import gc
 import os
@@ -25,8 +25,8 @@ _COMMON = (
     ("--requirepass-file PATH", "requirepass-file", "... with the password in this file"),
     ("--maxmemory SIZE", "maxmemory", "such as 500mb; 0 is no limit"),
     ("--active-active", "active-active", "share the database with other servers"),
-    ("--node-id N", "node-id", "which of them this one is, from 1 to 255"),
-    ("--peer URL", "peer", "another one: redis://host:port; once for each"),
+    ("--node-id N", "node-id", "the number of this server, from 1 to 255"),
+    ("--peer URL", "peer", "another server: redis://host:port; once for each"),
     (
         "--accept-data-loss",
         "accept-data-loss",
@@ -36,7 +36,7 @@ _COMMON = (
     ("--loglevel LEVEL", "loglevel", "debug, verbose, notice or warning"),
     ("--dashboard", "dashboard", "also show it in a browser, on --dashboard-port"),
     ("--log-format FORMAT", "log-format", "text or json"),
-    ("--supervised MANAGER", "supervised", "tell systemd how it is: systemd, auto or no"),
+    ("--supervised MANAGER", "supervised", "tell systemd its state: systemd, auto or no"),
 )
 
 _ABOUT = """\
@@ -54,8 +54,8 @@ _SWITCHES = frozenset({"--no-backup", *(usage for usage, _, _ in _COMMON if " " 
 
 
 def parser() -> "Parser":
-    """The options of `_COMMON`, for shell completion and the man page. `run` does not use it: every
-    directive of redis.conf is an option, with as many values as it takes."""
+    """A parser with the options of `_COMMON`, for shell completion and the man page. `run` does not
+    use it, because each directive of redis.conf is an option, with as many values as it takes."""
     from holdfast.cli.arguments import Parser
     from holdfast.server.config.parameters import BY_NAME
     from holdfast.server.config.value_kinds import Enum
@@ -84,14 +84,14 @@ def run(argv: list[str]) -> int:
     if "--help" in argv or argv[:1] == ["-h"]:
         print(_help())
         return 0
-    gc.disable()  # what is imported stays: to look for garbage meanwhile is a tenth of the start
+    gc.disable()  # imported modules stay, and searching them for garbage takes a tenth of the start
     try:
         config = _config(argv)
         from holdfast.cli.progress import showing_progress
         from holdfast.cli.tables import is_smart_terminal
         from holdfast.daemon import run as run_server
 
-        # It enables it again.
+        # The server enables the collector again.
         return run_server(
             config,
             leave=process.leave if process.is_ours else None,
@@ -111,7 +111,7 @@ def _config(argv: list[str]) -> "Config":
 
 
 def _with_values(argv: list[str]) -> Iterator[str]:
-    """The options with values. A switch without a value means yes."""
+    """The options with their values. A switch without a value means yes."""
     for at, word in enumerate(argv):
         yield word
         if word in _SWITCHES and (at + 1 == len(argv) or argv[at + 1].startswith("--")):

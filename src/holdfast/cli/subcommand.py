@@ -1,5 +1,5 @@
-"""The type of a subcommand. It knows none of them, and imports next to nothing: each start of
-`holdfast` waits for it.
+"""The type of a subcommand. It knows none of them, and imports almost nothing, because each start
+of `holdfast` waits for it.
 """
 
 from importlib import import_module
@@ -13,8 +13,8 @@ class Subcommand:
     """A subcommand. Its module in this package is `<name>_command`.
 
     `run` of that module gets the words after the name of the subcommand and returns the exit code.
-    A mistake of the user is raised as HoldfastError or OSError, and becomes one sentence.
-    `parser` says what `run` takes. Shell completion and the man page are made from it.
+    A mistake of the user is raised as HoldfastError or OSError, and becomes one sentence. `parser`
+    describes the words that `run` takes, for shell completion and the man page.
 
     The module is imported when the subcommand runs, and it imports the working code inside of its
     `run`: `holdfast --version` should not load a server.

@@ -1,7 +1,7 @@
-"""Tables and colours, as text. On a terminal rich lays tables out, if it is installed: cells wrap
-in the width that there is. Elsewhere a row is a line, so that other programs can cut it up.
+"""Tables and colours, as text.
 
-Nothing is printed here.
+On a terminal rich lays tables out, if it is installed: cells wrap to the available width. Elsewhere
+a row is a line, so that other programs can split it. Nothing is printed here.
 """
 
 import os
@@ -17,24 +17,25 @@ GAP = "  "
 
 
 class Look(NamedTuple):
-    """How text is to look."""
+    """How text looks."""
 
     has_color: bool = False
-    width: int = 0  # of the terminal; 0: there is none
+    width: int = 0  # of the terminal; 0: no terminal
 
 
 class Cell(NamedTuple):
     text: str
-    color: int = 0  # as in an escape sequence of ANSI; 0: none
+    color: int = 0  # the number in an ANSI escape sequence; 0: none
 
 
 def is_smart_terminal(stream: TextIO) -> bool:
-    """Whether text can be written over there, and in colour."""
+    """Whether the terminal can overwrite text and show colours."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def look_of_stdout(color: str = "auto") -> Look:
-    """`color` is one of `CHOICES`. NO_COLOR is heeded unless colours are asked for."""
+    """How text on standard output looks. `color` is one of `CHOICES`. NO_COLOR counts unless
+    colours are requested."""
     is_terminal = is_smart_terminal(sys.stdout)
     has_color = is_terminal and not os.environ.get("NO_COLOR")
     return Look(
@@ -48,7 +49,7 @@ def paint(text: str, color: int, look: Look) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], look: Look) -> str:
-    """Control characters in cells are escaped."""
+    """The table as text. Control characters in cells are escaped."""
     lines = [[Cell(one_line(cell.text), cell.color) for cell in row] for row in rows]
     if look.width:
         try:
@@ -70,7 +71,7 @@ def _aligned(lines: Sequence[Sequence[Cell]], look: Look) -> str:
 
 
 def _laid_out(head: Sequence[str], lines: Sequence[Sequence[Cell]], look: Look) -> str:
-    """Raises ImportError."""
+    """The table in the layout of rich. Raises ImportError."""
     from io import StringIO
 
     from rich.console import Console

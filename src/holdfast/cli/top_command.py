@@ -1,4 +1,4 @@
-"""`holdfast top`: what a server does now, as a live screen, as text or as JSON."""
+"""`holdfast top`: the current work of a server, as a live screen, as text or as JSON."""
 
 import asyncio
 import sys
@@ -98,8 +98,8 @@ async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) 
 
 
 async def _print(watch: "ServerWatch", interval_s: float, count: int | None, is_json: bool) -> int:
-    """Print samples. The first look is not printed: rates need two. A server that does not answer
-    is waited for, unless no further sample is due."""
+    """Print samples. The first sample is not printed, because rates need two. If the server does
+    not answer, wait for it, unless no further sample is due."""
     from holdfast.cli.top.text import as_json, plain
     from holdfast.figures.view import View
 

@@ -1,5 +1,6 @@
-"""The whole command line as one parser of argparse, for shell completion and the man page. No
-command runs through it: each start of `holdfast` would import all of them.
+"""The whole command line as one parser of argparse, for shell completion and the man page.
+
+No command uses it, because each start of `holdfast` would then import all commands.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """By command."""
+    """The subparsers by command."""
     kind = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public way to ask
     (found,) = (each for each in parser._actions if isinstance(each, kind))  # noqa: SLF001
     return dict(found.choices)

@@ -1,5 +1,5 @@
-"""The parts of `holdfast top` behind the room figures: text or screen, and live. Only live uses a
-terminal.
+"""The screens of `holdfast top`: as text, and live on a terminal. Only `live` uses a terminal.
 
-cli/top_command.py is the subcommand. Nothing else may import these.
+cli/top_command.py is the subcommand. Only it may import this package. The figures come from the
+room `figures`.
 """

@@ -24,9 +24,9 @@ from holdfast.figures.view import View
 from holdfast.figures.watch import ServerWatch
 
 TICK_S = 0.5
-PATIENCE_S = 2.0  # without an answer, before the screen says so
+PATIENCE_S = 2.0  # after this time without an answer the screen tells it
 
-# ^C is a usual way to leave a screen, so it is no failure. The others end the process from outside.
+# ^C is a usual way to leave the screen, so it is no failure. The other signals come from outside.
 EXIT_CODES = {signal.SIGINT: 0, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
@@ -36,7 +36,7 @@ class LiveScreen:
     def __init__(self, watch: ServerWatch, interval_s: float, count: int | None) -> None:
         self._watch = watch
         self._interval_s = interval_s
-        self._looks_left = None if count is None else 1 + count  # the first one has no rates
+        self._looks_left = None if count is None else 1 + count  # the first sample has no rates
         self._console = Console()
         self._live = Live(
             console=self._console,
@@ -54,8 +54,9 @@ class LiveScreen:
         self._stop: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> int:
-        """Draw until the user leaves or all samples were shown; the exit code. The last of these
-        stays on the terminal as text, because the screen goes when the program ends."""
+        """Draw until the user leaves or all samples were shown. Returns the exit code. The last
+        sample stays on the terminal as text, because the screen disappears when the program
+        ends."""
         code = await self._show()
         if self._looks_left == 0:
             print(plain(self._view), flush=True)
@@ -92,7 +93,7 @@ class LiveScreen:
             looking.cancel()
 
     def _say_silent(self, reason: str) -> None:
-        """Keep the last figures, and say above them how old they are."""
+        """Keep the last figures, and show above them how old they are."""
         silent_s = time.monotonic() - self._answered_s
         if reason or silent_s >= PATIENCE_S:
             since = f"no answer for {seconds(silent_s // 1)}"

@@ -20,13 +20,13 @@ from holdfast.figures.view import View
 FIGURE_WIDTH = 23  # of a label and a value
 GAP = 3
 MOST_COLUMNS = 5
-ROOMY = 6  # lines for each table, from which on a blank line stands before each
+ROOMY = 6  # with so many lines for each table, a blank line comes before each
 HELP = "q quit  s sort"
 
 
 def screen(view: View, width: int, height: int, order: str) -> Group:
-    """All that fits, the most important first: at most `height` lines. Text is never markup: it has
-    names of keys."""
+    """All parts that fit, the most important first: at most `height` lines. Text is never used as
+    markup, because it contains names of keys."""
     lines = [_line(headline(view), "bold"), *(_line(text, "red") for text in sentences(view))]
     lines += _figures(view, width, height // 2)
     lines += _tables(tables(view, order), width, height - len(lines) - 1)
@@ -48,14 +48,14 @@ def _figures(view: View, width: int, most_rows: int) -> Iterator[Text]:
 
 
 def _figure(figure: Figure, view: View, width: int) -> Text:
-    """If it does not fit, the label is cut and not the value."""
+    """One figure. If it does not fit, its label is cut, not its value."""
     value = figure.text(view)
     room = max(0, width - len(value) - 1)
     return Text.assemble((f"{figure.label[:room]:{room}} ", "dim"), value)
 
 
 def _tables(found: list[TextTable], width: int, room: int) -> Iterator[Text]:
-    """The tables that fit, with the rows that fit. Each takes at least three lines: a title, a head
+    """The tables that fit, with the rows that fit. Each needs at least three lines: a title, a head
     and a row. A small terminal shows the first tables only."""
     found = found[: max(0, room // 3)]
     gap = int(room >= ROOMY * len(found))
@@ -66,7 +66,8 @@ def _tables(found: list[TextTable], width: int, room: int) -> Iterator[Text]:
 
 
 def _shares(needs: list[int], room: int) -> list[int]:
-    """Lines for each table: as many as it needs, or an equal share of those that others leave."""
+    """The number of lines for each table: as many as it needs, or an equal share of the lines that
+    other tables leave."""
     shares = [0] * len(needs)
     smallest_first = sorted(range(len(needs)), key=needs.__getitem__)
     for left, n in zip(range(len(needs), 0, -1), smallest_first, strict=True):

@@ -1,5 +1,7 @@
-"""`holdfast top`: a view as text. The figures and tables stand here once, for the screen and for
-plain text. No I/O, and no rich.
+"""`holdfast top`: a view as text.
+
+The figures and tables are defined here once, for the screen and for plain text. No I/O, and no
+rich.
 """
 
 import json
@@ -10,7 +12,7 @@ from typing import NamedTuple
 from holdfast.figures.units import UNKNOWN, count, micros, percent, seconds, size
 from holdfast.figures.view import CommandView, View
 
-# By which figure commands are sorted; the key `s` goes to the next one.
+# The figures by which commands can be sorted; the key `s` selects the next one.
 ORDERS: dict[str, Callable[[CommandView], float]] = {
     "time": lambda each: each.time_share,
     "calls": lambda each: each.calls_per_s,
@@ -32,7 +34,7 @@ class Figure(NamedTuple):
     text: Callable[[View], str]
 
 
-# The most important first. docs/guide-operating.md says what each of them means; a test compares.
+# The most important first. docs/guide-operating.md explains each of them; a test compares.
 FIGURES = (
     Figure("ops/s", lambda view: count(view.ops_per_s)),
     Figure("latency p50", lambda view: micros(view.p50_us)),
@@ -64,21 +66,21 @@ def _micros(number: float | None) -> float | None:
 
 class Column(NamedTuple):
     head: str
-    needs_width: int = 0  # a narrower terminal does not show the column
+    needs_width: int = 0  # narrower terminals do not show the column
     is_number: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """The last column may be of any width; the others are short."""
+    """A table. Its last column may be of any width; the others are short."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    empty: str = ""  # stands in the place of the rows if there are none
+    empty: str = ""  # the text if there are no rows
 
     def narrowed(self, width: int) -> "TextTable":
-        """The columns that a terminal of that width has room for."""
+        """The table without the columns for which a terminal of that width has no room."""
         kept = [n for n, column in enumerate(self.columns) if width >= column.needs_width]
         return replace(
             self,
@@ -184,7 +186,7 @@ def headline(view: View) -> str:
 
 
 def sentences(view: View) -> list[str]:
-    """Sentences that a person should read first."""
+    """Sentences that the user should read first."""
     found = [view.trouble] if view.trouble else []
     found += view.notices
     by_reason: dict[str, list[str]] = {}
