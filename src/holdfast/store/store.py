@@ -264,7 +264,8 @@ class FileStore:
         return self.journal.extent
 
     def sync(self) -> None:
-        """Sync the journal. This method and the next two are thread-safe. Raises OSError."""
+        """Sync the journal. Thread-safe, as are `checkpoint` and `sync_and_checkpoint`. Raises
+        OSError."""
         life = self.life
         if life is None:
             self.journal.sync()

@@ -100,7 +100,7 @@ class Adoption:
                 stage.spaces,
                 stage.addresses,
                 stage.replica_keys,
-                [],  # none, because the file has the rows of the key
+                [],  # no rows, because the file has those of the key
             )
             made = _made(key)
             effects.take(made.ops, made.intents)

@@ -41,7 +41,7 @@ class Members:
         self.replica = node
         self.known: dict[int, int] = {}
         self.removed: set[int] = set()
-        self.expected = 0  # the lowest number of other members
+        self.expected = 0  # so many other members have to be known
         self._confirmations = Confirmations(())
         self._heard_ms: dict[int, int] = {}  # by replica: we have all that it did before this time
         # Replicas for which the log was cut too early: they take a snapshot when they return. 0

@@ -39,7 +39,7 @@ class ReplicatedKeyspace(Keyspace):
 
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
         self.node = node
-        self._expected = 0  # the lowest number of other members
+        self._expected = 0  # so many other members have to be known
         self._look_at_id = 0  # dicts may have to grow when ids reach this one
         # Whether this server may make records. As long as it may not, expired keys and fields are
         # not removed: the server may not know yet which numbers of its node are used.
