@@ -37,7 +37,7 @@ CLIENTS = 50
 LOWEST_PRIORITY = 19
 PIPELINES = (1, 16)
 PIPELINED = 10
-KEYS = 10_000  # "any key" is one of them
+KEYS = 10_000  # "any key" in the table is one of these
 PATIENCE_S = 600.0
 PROBE_EVERY_S = 0.01
 AIM = 0.5  # the least share of the standalone server's rate, with two peers
@@ -55,7 +55,8 @@ WORKLOADS = {
 
 class Sizes(NamedTuple):
     rounds: int = 5
-    writes: int = 100_000  # PIPELINED times as many if pipelined, so that they include folding
+    # PIPELINED times as many if pipelined, so that they include the work of the fold
+    writes: int = 100_000
     probes: int = 200  # of the lag of idle servers
     missed: int = 1_000_000  # writes during the absence of a server
     pure: tuple[int, int, int] = (crdt.COUNT, crdt.EDITS, crdt.ROUNDS)

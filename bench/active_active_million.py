@@ -65,7 +65,7 @@ class Pinger(threading.Thread):
         return int(self._running.read_text().split()[0])
 
     def take_longest_ms(self) -> str:
-        """The longest wait since this was asked last, and the most CPU time during one."""
+        """The longest wait since the last call, and the most CPU time during one wait."""
         longest_s, self._longest_s = self._longest_s, 0.0
         most_ns, self._most_ns = self._most_ns, 0
         return f"{1e3 * longest_s:.0f} ({most_ns / 1e6:.0f})"
@@ -141,7 +141,7 @@ def fill(server: HoldfastServer, keys: int, *more: str | int) -> None:
 
 @contextmanager
 def full(folder: Path, keys: int) -> Iterator[tuple[list[HoldfastServer], HoldfastServer]]:
-    """Two servers that follow each other and are at rest, and the control."""
+    """Yield two servers that follow each other and have no work left, and the control."""
     with (
         cluster(folder, 2, *OPTIONS) as servers,
         HoldfastServer(folder / "control", *OPTIONS) as control,

@@ -108,7 +108,8 @@ async def latency(client: Client, url: str, figures: Figures, sizes: Sizes) -> N
 
     async def handler(run: Run) -> None:
         started.set_result(time.perf_counter())
-        counts.append(1 + hook.sent)  # the call that ended the other build, and the worker's calls
+        # 1 for the call that ended the other build, and the calls of the worker
+        counts.append(1 + hook.sent)
 
     counts: list[float] = []
     trips_s: list[float] = []
@@ -189,7 +190,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench-builds", description=__doc__)
     parser.add_argument("--policy", choices=POLICIES, default="always", help="appendfsync")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--smoke", action="store_true", help="only see that it works")
+    parser.add_argument("--smoke", action="store_true", help="only check that it works")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     args = parser.parse_args(argv)
     with workplace() as folder:

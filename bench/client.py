@@ -274,7 +274,7 @@ def show(results: dict[str, list[dict[str, Any]]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--python", default=sys.executable, help="that has the libraries")
+    parser.add_argument("--python", default=sys.executable, help="the Python with the libraries")
     parser.add_argument("--libraries", default=",".join(LIBRARIES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each figure")

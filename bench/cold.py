@@ -47,7 +47,7 @@ TOUCHES: tuple[tuple[Argument, ...], ...] = (
 
 def fill(client: RawClient, elements: int) -> None:
     for start in range(0, elements, PER_COMMAND):
-        # In an order that is not that of the names, as members come in life.
+        # In an order that differs from that of the names, as in real use.
         numbers = [number * 7919 % elements for number in range(start, start + PER_COMMAND)]
         fields: list[Argument] = []
         scores: list[Argument] = []
@@ -64,8 +64,8 @@ def fill(client: RawClient, elements: int) -> None:
 
 
 def waits(pinging: RawClient, touching: RawClient, command: tuple[Argument, ...]) -> list[float]:
-    """In seconds, from the moment the command is sent until it is answered. The last one is the
-    time until the answer."""
+    """In seconds, from sending the command until its reply. The last one is the time until the
+    reply."""
     ping = encode_command("PING")
     found: list[float] = []
     started_s = time.perf_counter()
@@ -130,7 +130,7 @@ def main() -> None:
             for _ in range(args.rounds):
                 with holdfast_server(place, "--maxmemory", args.maxmemory) as server:
                     rounds.append(measure(server, command, times))
-                    server.terminate()  # so that nothing is in the journal, and all keys are cold
+                    server.terminate()  # so that the journal is empty, and all keys are cold
             cells = [title]
             for turn in range(times):
                 found = [each[turn] for each in rounds]

@@ -24,9 +24,9 @@ from tests.harness.rawclient import Argument
 
 ROOT = Path(__file__).parent.parent
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-QUIET_S = 2.0  # without work; our fold begins when a change is a second old
-IDLE_SHARE = 0.03  # of a core, which a server uses that has nothing to do
-MOST_WAITING = 0.4  # of the time; a server that waits longer for a core has something to do
+QUIET_S = 2.0  # seconds without work; our fold begins when a change is a second old
+IDLE_SHARE = 0.03  # of a core; an idle server uses less
+MOST_WAITING = 0.4  # of the time; a server that waits longer for a core has work to do
 WINDOW = 500  # commands sent before their replies are read
 
 
@@ -62,7 +62,7 @@ def holdfast_server(folder: Path, *args: str) -> Iterator[HoldfastServer]:
     with HoldfastServer(folder / "holdfast", *args) as server:
         try:
             yield server
-        except AssertionError as error:  # the server is gone, and its folder is next
+        except AssertionError as error:  # the server has ended, and its folder is removed next
             error.add_note(server.stderr[-2000:])
             raise
 
@@ -90,14 +90,14 @@ def cpu_s(pid: int) -> float:
 
 
 def busy_s(pid: int) -> float:
-    """How long threads of a process have run, or have waited for a core."""
+    """How long threads of a process have run or have waited for a core."""
     times = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
     return sum(int(ran_ns) + int(waited_ns) for ran_ns, waited_ns, _ in times) / 1e9
 
 
 def wait_until_idle(pid: int, quiet_s: float = QUIET_S) -> float:
     """Wait until a server has done all the work that it put off. Returns the CPU time that it has
-    used up to then. (A server that waits for a core is not idle.)"""
+    used until then. (A server that waits for a core is not idle.)"""
     used_s, busy_after_s = cpu_s(pid), busy_s(pid)
     while True:
         time.sleep(quiet_s)
@@ -120,7 +120,7 @@ def file_bytes(path: Path) -> int:
 
 
 def machine() -> dict[str, str | int]:
-    """The facts about this machine that a later reader of the figures needs."""
+    """The facts about this machine that readers of the figures need."""
     import apsw
 
     models = [

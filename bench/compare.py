@@ -3,13 +3,13 @@
 Both servers run during the whole run of a policy. They take turns measurement by measurement, so
 that a noisy machine disturbs both alike; each is stopped (SIGSTOP) while the other is measured. All
 rounds of a workload follow each other, after one that does not count. So the work that a server
-puts off is in the figures of its own workload, and in no others.
-How to read the table: docs/performance.md.
+puts off is in the figures of its own workload, and in no others. docs/performance.md explains the
+table.
 
 With `--beside PYTHON` the other server is the Holdfast that this interpreter has installed: the
-same comparison of a change with the commit before it. No aim applies, and no result is stored.
-With `--ours "--fold-age-ms 60000"` our server has these options, and the other one does not.
-With `--scrape` it is the same Holdfast without `http-port`, and ours is scraped every second.
+same comparison of a change with the commit before it. No aim applies, and no result is stored. With
+`--ours "--fold-age-ms 60000"` our server has these options, and the other one does not. With
+`--scrape` it is the same Holdfast without `http-port`, and ours is scraped every second.
 """
 
 import argparse

@@ -1,5 +1,7 @@
-"""The pure list beside Loro and pycrdt, in one run and one process: pushes at the right, pops at
-the left, and the merge of two replicas that were edited independently.
+"""The pure list beside Loro and pycrdt, in one run and one process.
+
+It measures pushes at the right, pops at the left, and the merge of two replicas that were edited
+independently.
 
 Everything is in memory, nothing is durable, values have 16 bytes. Times are CPU times of one
 operation, the best of the rounds. Each contender does one operation at a time, as a server runs one

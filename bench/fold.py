@@ -1,13 +1,14 @@
 """`make bench-fold`: the cost of tables that follow the journal by age.
 
 A client writes as fast as the server answers, in a process of its own, while this process sends one
-PING after the other. One server has `fold-age-ms` as it comes, and one has it so large that only
-the load begins a pass of the fold. The figures are CPU time of the server for each write, during
-the load and until all is in the tables (SAVE), the wait of a PING, and the age of the oldest change
-that the tables lacked, looked up five times a second.
+PING after the other. One server has the default of `fold-age-ms`, and one has a value so large that
+only the load begins a pass of the fold. The figures are CPU time of the server for each write,
+during the load and until all is in the tables (SAVE), the wait of a PING, and the age of the oldest
+change that the tables lacked, looked up five times a second.
 
-CPU time is comparable also on a busy machine. But there writes come more slowly, so that the fold,
-which goes by age, is done for fewer of them: the cost of a write is then too large, not too small.
+CPU time is comparable also on a busy machine. But there writes come more slowly, so that a pass of
+the fold, which begins by age, has fewer of them: the cost of a write is then too large, not too
+small.
 """
 
 import argparse
@@ -34,7 +35,7 @@ AGE_FIELD = "holdfast_unfolded_age_ms:"
 
 @dataclass(frozen=True)
 class Writes(Flood):
-    """SET of random keys out of so many, or of new keys if there are 0."""
+    """SET of random keys out of `keys` different ones, or of new keys if `keys` is 0."""
 
     keys: int = 0
 
@@ -63,7 +64,7 @@ LOADS = (
 
 @dataclass
 class Cost:
-    """Of one round."""
+    """The costs of one round."""
 
     cpu_us: float  # of the server, for each write
     cpu_with_save_us: float
@@ -74,7 +75,7 @@ class Cost:
 
 
 class AgeWatch(threading.Thread):
-    """Notes how old the oldest change is that the tables lack."""
+    """Notes the age of the oldest change that the tables lack."""
 
     def __init__(self, server: HoldfastServer) -> None:
         super().__init__(daemon=True)

@@ -7,12 +7,13 @@
 | tail | a PING beside new keys, which redis-benchmark makes 16 at a time |
 | crash | a change that was not folded when the server was killed; it starts again |
 
-Servers take turns, each is alone in its row. A row pays for everything that it causes: CPU time is
-counted until the server is idle again, and the size of all files and of the process is taken then.
-(After a crash: until the first PONG.) The clients are this process, so rates say less than CPU
-times: a quick server waits for the clients.
+Servers take turns, each is alone in its row. A row pays for all work that it causes: CPU time is
+counted until the server is idle again, and the size of all files and of the process is measured
+then. (After a crash: until the first PONG.) The clients are in this process, so rates tell less
+than CPU times: a fast server waits for the clients.
 
-RESPLite takes part if npm can install it. It knows fewer commands: a row that needs others says so.
+RESPLite takes part if npm can install it. It knows fewer commands; a row that needs other commands
+reports that.
 """
 
 import argparse
@@ -76,7 +77,7 @@ class UnknownCommandError(Exception):
 
 # -- load -----------------------------------------------------------------------------------------
 
-Step = tuple[bytes, int]  # what is sent at once, and how many replies it has
+Step = tuple[bytes, int]  # the bytes that are sent together, and the number of their replies
 
 
 def step(*commands: tuple[str | bytes | int, ...]) -> Step:
@@ -133,8 +134,8 @@ def files_mb(server: ServerProcess) -> float:
 
 
 def sessions(server: ServerProcess, args: argparse.Namespace) -> Life:
-    """Half of the sessions live at a time: names are drawn from twice as many, and expire after as
-    long as it takes to write all."""
+    """Half of the sessions live at a time: names are chosen from twice as many, and a session
+    expires after the time that writing all of them takes."""
     rng = random.Random(1)
     ttl_s = max(1, int(args.seconds / 4))
     with ExitStack() as stack:
@@ -254,7 +255,7 @@ def _block(number: int, connection: int) -> range:
 
 
 def tail(server: ServerProcess, args: argparse.Namespace, argv: tuple[str, ...]) -> Life:
-    """The waits are those of the PINGs; a unit is a request of redis-benchmark."""
+    """The waits are those of the PINGs. A unit is a request of redis-benchmark."""
     with server.client(GIVE_UP_AFTER_S) as client:
         ask(client, "PING")
         meter = Meter(server)
@@ -285,7 +286,7 @@ def tail(server: ServerProcess, args: argparse.Namespace, argv: tuple[str, ...])
 
 
 def crash(server: ServerProcess, args: argparse.Namespace) -> Life:
-    """SIGKILL after many changes that are in the journal, or the log, alone."""
+    """SIGKILL after many changes that only the journal has, or the append-only file."""
     numbers = count()
     with server.client(GIVE_UP_AFTER_S) as client:
         if isinstance(server, HoldfastServer):

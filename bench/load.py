@@ -31,8 +31,8 @@ def run_load(
     clients: int,
     pipeline: int,
 ) -> Sample:
-    """Each client sends `pipeline` requests at once, and again when all are answered. Every reply
-    must be `reply`."""
+    """Each client sends `pipeline` requests together, and sends the next ones when all are
+    answered. Each reply must be `reply`."""
     rounds = requests // (clients * pipeline)
     payloads = cycle(
         [b"".join(islice(cycle(requests_bytes), at, at + pipeline)) for at in range(100)]

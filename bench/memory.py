@@ -1,5 +1,4 @@
-"""`make bench-memory`: bytes for each key of each type, and for each list element, beside
-redis-server's.
+"""`make bench-memory`: bytes for each key and each list element, beside redis-server.
 
 Memory is the resident size of the process (RSS) less its size when it was empty. `loaded` includes
 the pending work of our fold; `folded` is after SAVE, when the server is idle and has given free
@@ -43,7 +42,7 @@ def strings(count: int) -> Iterator[Command]:
 
 
 def small(command: str, *rest: str) -> Callable[[int], Iterator[Command]]:
-    """Keys that one such command makes; `rest` is the same in each."""
+    """Keys that one command each makes; `rest` is the same for all keys."""
 
     def commands(count: int) -> Iterator[Command]:
         for i in range(count):

@@ -1,5 +1,4 @@
-"""`make profile ARGS="SET --pipeline 16"`: the functions that take the server's time under one
-workload.
+"""`make profile ARGS="SET --pipeline 16"`: the functions that take the server's time.
 
 With py-spy (`.venv/bin/pip install py-spy`; not a dependency of ours) the running server is
 sampled. That hardly disturbs it, so trust the shares. Without py-spy, cProfile times every call.

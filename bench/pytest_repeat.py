@@ -1,4 +1,4 @@
-"""For bench/pytest_servers.py: each test several times. `pytest -p bench.pytest_repeat`."""
+"""Runs each test several times, for bench/pytest_servers.py: `pytest -p bench.pytest_repeat`."""
 
 import os
 

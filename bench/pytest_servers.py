@@ -1,9 +1,9 @@
 """`make bench-pytest`: how long a test suite takes with a server of its own for each test.
 
 The suite is that of tests/testing/example, each test several times. It runs on fakeredis, on the
-fixtures of Holdfast, and on a redis-server that is started for each test. The figures are of the
-whole run, pytest's start included, and medians of several runs in turn: the time that passed, and
-the time on the processor, which another process on the machine lengthens less.
+fixtures of Holdfast, and on a redis-server that is started for each test. The figures are medians
+of several runs in turn, each with the start of pytest: the elapsed time, and the CPU time, on which
+other processes have less effect.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""For bench/pytest_servers.py: the fixture of the example on a redis-server for each test."""
+"""The fixture of the example on a redis-server for each test, for bench/pytest_servers.py."""
 
 import subprocess
 import time

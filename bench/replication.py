@@ -96,7 +96,7 @@ def snapshot(share: float) -> Iterator[Row]:
         row = Row("snapshot", NAMES[kinds[0]], NAMES[kinds[1]])
         with workplace() as folder, pair(folder, *kinds) as (primary, replica):
             ask(primary.client(), "DEBUG", "POPULATE", keys, "key", 32)
-            # A primary that has just got so many keys still writes them to its tables.
+            # A primary that has just received so many keys is still writing them to its tables.
             ask(primary.client(), "SAVE")
             before = [tree_cpu_s(server.pid) for server in (primary, replica)]
             began_s = time.perf_counter()
@@ -112,7 +112,8 @@ def snapshot(share: float) -> Iterator[Row]:
 
 
 def primary(share: float) -> Iterator[Row]:
-    """A replica of Redis: it costs the primary the same as any, and the machine the least."""
+    """The replica is a redis-server, because it uses the least of the machine. For the primary all
+    replicas cost the same."""
     requests = int(WRITES * share)
     for kind in (RedisServer, HoldfastServer):
         for has_replica in (False, True):
@@ -129,7 +130,8 @@ def primary(share: float) -> Iterator[Row]:
 
 
 def stream(share: float) -> Iterator[Row]:
-    """The replica stands still while a redis-server is written to; then it catches up."""
+    """The replica is stopped while the primary, a redis-server, takes writes. Then it catches
+    up."""
     requests = int(WRITES * share)
     for kind in (RedisServer, HoldfastServer):
         with workplace() as folder, pair(folder, RedisServer, kind) as (server, replica):
@@ -181,7 +183,7 @@ def lag(share: float) -> Iterator[Row]:
 
 
 def _write(server: ServerProcess, ends: threading.Event) -> None:
-    """Some thousand writes a second, of another client."""
+    """Some thousand writes a second, by another client."""
     with Redis(port=server.port) as client:
         while not ends.wait(0.01):
             pipeline = client.pipeline(transaction=False)
@@ -191,7 +193,8 @@ def _write(server: ServerProcess, ends: threading.Event) -> None:
 
 
 def failover(share: float) -> Iterator[Row]:
-    """`down-after-milliseconds` is a second: the sentinel waits for so long in any case."""
+    """`down-after-milliseconds` is one second, so the sentinel always waits for at least that
+    long."""
     for kind in (RedisServer, SteadyServer):
         times_s: list[float] = []
         for _ in range(max(1, round(FAILOVERS * share))):
@@ -238,7 +241,7 @@ def main() -> None:
 
 
 def write_json(rows: list[Row], share: float) -> Path:
-    """Add rows to the file of the day. So rounds may run one by one, and parts of them."""
+    """Add rows to the file of the day, so that rounds and rows may be measured one by one."""
     partial = "" if share == 1 else "-partial"
     path = ROOT / "bench" / "results" / f"{time.strftime('%Y-%m-%d')}-replication{partial}.json"
     path.parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """RESPLite, another server of Redis's protocol on SQLite (npm: resplite), for the benchmarks.
 
-`installed` puts it below `build/` with npm. Where that does not work, the benchmarks go on without
-it and say why, in one sentence.
+`installed` puts it below `build/` with npm. If that fails, the benchmarks run without it and report
+the reason in one sentence.
 """
 
 import os
@@ -19,7 +19,7 @@ MODES = ("default", "performance")  # of its PRAGMAs: synchronous is NORMAL, or 
 
 
 def installed() -> str | None:
-    """Install it if needed. Returns why that failed, or None."""
+    """Install it if necessary. Returns the reason of a failure, or None."""
     if PACKAGE.exists():
         return None
     for program in ("npm", "node"):

@@ -106,7 +106,7 @@ class Calls:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self._engine = engine = Engine(open_store(str(folder / "data.db")), Config())
-        engine.turn.set_appendfsync("everysec")  # and no timer runs here that syncs
+        engine.turn.set_appendfsync("everysec")  # and no timer here runs a sync
         self._connection = Connection(engine)
         self._connection.connection_made(cast(asyncio.Transport, NoSocket()))
         self._silent = Session(engine, NoSink(), "bench", "bench")

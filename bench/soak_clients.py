@@ -129,7 +129,7 @@ class Client(threading.Thread):
                     client.send(b"".join(encode_command(*step.argv) for step in steps))
                     self._read(client, steps)
                 finally:
-                    for step in steps:  # only the steps without a reply are left
+                    for step in steps:  # only steps without a reply remain
                         step.unknown()
 
     def _read(self, client: RawClient, steps: list[Step]) -> None:

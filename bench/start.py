@@ -1,9 +1,9 @@
 """`make bench-start`: how long a server takes from its start to its first PONG.
 
 Holdfast and redis-server start in turn, each several times, on a new database and again on one of
-100,000 keys. The table shows medians: the time that passed, and the time on the processor, which
-another process on the machine lengthens less. `python` is an interpreter that starts and does
-nothing: Holdfast cannot be quicker than that.
+100,000 keys. The table shows medians: the elapsed time, and the CPU time, on which other processes
+have less effect. `python` is an interpreter that starts and does nothing: Holdfast cannot be faster
+than that.
 
 The first commands after the start are timed, too: the first client must not pay for work that the
 start puts off.
@@ -41,11 +41,12 @@ FIRST = {
 class Start:
     wall_ms: float
     cpu_ms: float
-    first_ms: dict[str, float] = field(default_factory=dict)  # how long the first of each took
+    # by command: the time of the first one
+    first_ms: dict[str, float] = field(default_factory=dict)
 
 
 def on_cpu_ms(pid: int) -> float:
-    """Time of all threads of a process on the processor."""
+    """CPU time of all threads of a process."""
     tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e6
 
@@ -118,7 +119,7 @@ SERVERS = {"holdfast": holdfast, "redis-server": redis, "python": python}
 
 
 def measure(folder: Path, rounds: int) -> dict[str, list[Start]]:
-    """By server and kind of database, all starts."""
+    """All starts, by server and kind of database."""
     found: dict[str, list[Start]] = {}
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")

@@ -19,7 +19,7 @@ MODULES = [
     "holdfast.testing",
     "holdfast",
 ]
-# Classes that users get from a call and do not import, or that they import from another module.
+# Classes that users do not import from these modules, but get from a call or from another module.
 FURTHER = {
     "holdfast": ["holdfast.embedded.LocalDatabase"],
     "holdfast.client": [

@@ -31,7 +31,8 @@ GROUPS = {
     "cluster": "Redis Cluster",
 }
 
-# Commands of Redis 8 that are not in the table, by group: since when, the reason, their names.
+# Commands of Redis 8 that are not in the table, by group: since which version, the reason, their
+# names.
 MISSING = {
     "Arrays": (
         "8.8.0",
@@ -145,7 +146,7 @@ def _lines() -> Iterator[str]:
 
 
 def _table() -> Iterator[str]:
-    """Every command with its version, for a reader that asks what a release has."""
+    """All commands with their versions, for readers who want to know what a release has."""
     yield "\n## All commands by name\n"
     yield "The version is that of Redis, if not that of Valkey is named."
     yield "A test compares names and arities with valkey-server 9.\n"

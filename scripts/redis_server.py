@@ -13,7 +13,7 @@ from holdfast.cli.main import main
 
 
 class Announced:
-    """Standard output, and the word for "ready" that the tests look for."""
+    """Standard output with the line that the tests wait for."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -29,7 +29,7 @@ class Announced:
 
 
 def settings(path: str) -> dict[str, str]:
-    """The directives of a configuration file that say where the RDB file is."""
+    """The directives of a configuration file that tell where the RDB file is."""
     found = {"dir": ".", "dbfilename": "dump.rdb"}
     for line in Path(path).read_text().splitlines():
         name, _, value = line.partition(" ")

@@ -66,7 +66,7 @@ def find(name: str) -> Path:
 
 
 def percent_of(profile: str, score: Path, options: list[str]) -> float:
-    """Run a profile. Returns how many percent of its tests pass."""
+    """Run a profile. Returns the percentage of its tests that pass."""
     print(f"\nprofile {profile}", flush=True)  # noqa: T201 - a program
     argv = [sys.executable, str(score), f"127.0.0.1:{free_port()}", "--profile", profile, "-v"]
     argv += ["--spawn", SERVE, *options]
@@ -96,8 +96,8 @@ def free_port() -> int:
 
 
 def end_server(folder: str) -> None:
-    """End the server that an interrupted run has left. A process that has got its number since does
-    not run in the folder."""
+    """End the server that an interrupted run has left behind. If another process has its number by
+    now, that process does not run in the folder."""
     with suppress(OSError, ValueError):
         pid = int(Path(folder, "suite.pid").read_text())
         if os.path.samefile(f"/proc/{pid}/cwd", folder):

@@ -38,7 +38,8 @@ class Result(NamedTuple):
 
 
 def run(tests: Path, units: list[str], server: str | None) -> float:
-    """Run the units. Returns how many percent of the tests pass. `server` replaces Holdfast."""
+    """Run the units. Returns the percentage of tests that pass. `server` is a program to test
+    instead of Holdfast."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="redis-suite-") as folder:

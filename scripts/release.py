@@ -34,7 +34,7 @@ def say(line: str) -> None:
 
 
 def run(*argv: str | Path, cwd: Path = ROOT) -> str:
-    """The output of a program. If it fails, its last lines are ours."""
+    """Run a program and return its output. If it fails, exit with the last lines of that output."""
     words = [str(word) for word in argv]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

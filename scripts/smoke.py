@@ -1,6 +1,8 @@
 """Tries out the holdfast that this Python has installed, in a folder of its own: a server that is
-killed and started again, the semaphore, the build queue, the command line. It needs nothing but
-the package and its dependencies. `make release`, the tests and cibuildwheel run it on wheels.
+killed and started again, the semaphore, the build queue, the command line.
+
+It needs only the package and its dependencies. `make release`, the tests and cibuildwheel run it on
+wheels.
 
 Usage: python scripts/smoke.py [--compiled | --not-compiled]
 """
@@ -40,7 +42,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()  # SIGKILL: what was answered must be there afterwards
+        self.process.kill()  # SIGKILL: acknowledged writes must be there afterwards
         self.process.wait()
 
 

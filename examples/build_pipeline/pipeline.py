@@ -48,7 +48,7 @@ async def work() -> None:
 
 
 async def check_needs(queue: BuildQueue, run: Run) -> None:
-    """The queue keeps the order. Whether a failure stops the later stages is ours to decide."""
+    """The queue keeps the order. This function decides whether a failure stops the later stages."""
     for needed in run.annotations["needs"]:
         build = await queue.get(needed)
         if build is None or build.state is not State.SUCCESS:
@@ -67,7 +67,8 @@ async def execute(run: Run) -> None:
     try:
         code = await process.wait()
     finally:
-        if process.returncode is None:  # cancelled: aborted, out of time, or lost to another worker
+        # cancelled, because it was aborted, timed out, or was given to another worker
+        if process.returncode is None:
             os.killpg(process.pid, signal.SIGTERM)
             await process.wait()
     if code != 0:

@@ -9,7 +9,7 @@ from pages import bind, render
 
 def main(pages: int) -> None:
     book = chord(render.s(page) for page in range(1, pages + 1))(bind.s())
-    print(f"ordered {book.id}", flush=True)  # on disk: no crash of the server takes it back
+    print(f"ordered {book.id}", flush=True)  # it is on disk, so no crash of the server loses it
     print(book.get(timeout=600))
 
 

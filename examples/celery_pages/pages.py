@@ -20,7 +20,8 @@ app.conf.update(
 
 @app.task
 def render(page: int) -> str:
-    """A task must bear to run twice: its worker may die after the work and before its end."""
+    """A task may run twice, because its worker may die after the work and before it reports the
+    end."""
     return f"page {page}"
 
 

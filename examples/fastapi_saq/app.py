@@ -46,7 +46,7 @@ async def limited(request: Request, client: HoldfastClient) -> None:
 
 @app.post("/reports/{city}", status_code=202, dependencies=[Depends(limited)])
 async def order_report(city: str) -> dict[str, str]:
-    """When this has answered, the job is on disk."""
+    """The job is on disk when this answers."""
     job = await queue.enqueue("write_report", city=city, retries=3, ttl=3600)
     if job is None:
         raise HTTPException(409, "this job exists already")
@@ -63,11 +63,12 @@ async def show_job(key: str) -> dict[str, Any]:
 
 @app.get("/forecasts/{city}")
 async def show_forecast(city: str, client: HoldfastClient) -> dict[str, str]:
-    """From the cache for ten minutes. If several requests miss it, one computes for all."""
+    """Read the forecast from the cache, which keeps it for ten minutes. If several requests find
+    none, one of them computes it for all."""
     key = f"forecast:{city}"
     forecast = await client.get(key)
     if forecast is None:
-        # If the process that computes dies, another one may compute after ten seconds.
+        # If the process that computes it dies, another one may compute it after ten seconds.
         async with holdfast.Lock(client, key, heartbeat_max_interval_s=10):
             forecast = await client.get(key)
             if forecast is None:
@@ -82,7 +83,7 @@ async def compute_forecast(city: str) -> str:
 
 
 async def unavailable(request: Request, error: Exception) -> JSONResponse:
-    """The server is away. Both clients connect again by themselves."""
+    """The server does not answer. Both clients reconnect by themselves."""
     return JSONResponse({"detail": "try again soon"}, 503, {"Retry-After": "1"})
 
 

@@ -12,7 +12,8 @@ queue = Queue.from_url(URL)
 
 
 async def write_report(ctx: dict[str, Any], *, city: str) -> str:
-    """A job must bear to run twice: its worker may die after the work and before its end."""
+    """A job may run twice, because its worker may die after the work and before it reports the
+    end."""
     await asyncio.sleep(0.1)  # the work
     return f"All about {city}"
 

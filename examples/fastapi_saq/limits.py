@@ -18,7 +18,7 @@ return {count, redis.call('PTTL', KEYS[1])}
 
 
 async def check_limit(client: Client, name: str, limit: int, window_s: int) -> None:
-    """Count one request; raise 429 if it is one too many in its window."""
+    """Count one request. Raises 429 if the limit of its window is exceeded."""
     count = client.script(COUNT)
     used, left_ms = await count([f"limit:{name}"], [window_s * 1000], into=tuple[int, int])
     if used > limit:

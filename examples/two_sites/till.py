@@ -16,13 +16,13 @@ URL = os.environ.get("HOLDFAST_URL", "redis://127.0.0.1:6379")
 
 
 def sell(client: holdfast.sync.SyncClient, item: str, count: int) -> None:
-    """Both sites may sell at once: increments add up, and no receipt is lost."""
+    """Both sites may sell at the same time: increments add up, and no receipt is lost."""
     sale = client.transaction().add("ZINCRBY", "sold", count, item)
     sale.add("RPUSH", "receipts", f"{count} {item}").commit()
 
 
 def set_price(client: holdfast.sync.SyncClient, item: str, price: str) -> None:
-    """If both sites set it at once, the later price wins, at both."""
+    """If both sites set it at the same time, the later price wins on both."""
     client.hset("prices", {item: price})
 
 

@@ -13,7 +13,8 @@ def holdfast_cache(database: int) -> dict[str, object]:
     }
 
 
-# Apart, because `cache.clear()` empties a database: it must not log out every customer.
+# In different databases, because `cache.clear()` empties a database: it must not log out all
+# customers.
 CACHES = {"default": holdfast_cache(0), "sessions": holdfast_cache(1)}
 
 # Sessions of a cache in memory would need "cached_db" behind it. Holdfast keeps them on disk.
