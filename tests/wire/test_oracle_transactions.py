@@ -78,7 +78,17 @@ SCRIPTS = {
     "pop": "RPUSH k a b / WATCH k / LPOP k / MULTI / PING / EXEC",
     "pop zero": "RPUSH k a b / WATCH k / LPOP k 0 / MULTI / PING / EXEC",
     "trim nothing": "RPUSH k a b / WATCH k / LTRIM k 0 -1 / MULTI / PING / EXEC",
+    "group with a new stream": "WATCH k / XGROUP CREATE k g 0 MKSTREAM / MULTI / PING / EXEC",
 }
+# Some of them change the groups of a stream and not its entries.
+STREAM_CHANGES = (
+    *("XADD k 2-1 a b", "XDEL k 1-1", "XDEL k 9-9", "XTRIM k MAXLEN 0", "XTRIM k MAXLEN 9"),
+    *("XSETID k 5-5", "XGROUP CREATE k new 0", "XGROUP CREATE k new 0 MKSTREAM"),
+    *("XGROUP SETID k g 0", "XGROUP DESTROY k g", "XGROUP CREATECONSUMER k g new"),
+    *("XGROUP DELCONSUMER k g c", "XGROUP DELCONSUMER k g new", "XACK k g 1-1"),
+    *("XREADGROUP GROUP g c STREAMS k >", "XREADGROUP GROUP g new STREAMS k 0"),
+    *("XCLAIM k g new 0 1-1", "XAUTOCLAIM k g new 0 0"),
+)
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
@@ -86,6 +96,15 @@ def test_one_client(stage: Stage, script: str) -> None:
     client = stage.enter()
     for line in script.split(" / "):
         client.do(line)
+
+
+@pytest.mark.parametrize("line", STREAM_CHANGES)
+def test_a_watched_stream(stage: Stage, line: str) -> None:
+    client = stage.enter()
+    for command in ("XADD k 1-1 a b", "XGROUP CREATE k g 0", "XREADGROUP GROUP g c STREAMS k >"):
+        client.do(command)
+    for command in ("WATCH k", line, "MULTI", "PING", "EXEC"):
+        client.do(command)
 
 
 def test_the_pipelined_form(stage: Stage) -> None:

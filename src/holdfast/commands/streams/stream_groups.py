@@ -86,6 +86,7 @@ def create(c: Context, argv: list[bytes]) -> Reply:
         last_id = found[1].last_id if found else 0
     else:
         last_id = parse_id(argv[4])
+    is_new = found is None
     if found is None:
         found = c.db.create_as(name, Stream)
         found[1].create(c.keyspace)
@@ -93,7 +94,7 @@ def create(c: Context, argv: list[bytes]) -> Reply:
     if argv[3] in stream.groups:
         raise BUSY_GROUP
     stream.set_group(argv[3], last_id, entries_read, c.keyspace)
-    c.db.signal(name, b"xgroup-create", STREAM)
+    (c.db.signal if is_new else c.db.signal_quietly)(name, b"xgroup-create", STREAM)
     return OK
 
 
@@ -109,8 +110,7 @@ def setid(c: Context, argv: list[bytes]) -> Reply:
         raise _wrong_syntax(argv)
     last_id = stream.last_id if is_mark(argv[4], b"$") else parse_bound(argv[4])
     stream.set_group(group.name, last_id, entries_read, c.keyspace)
-    c.keyspace.dirty += 1
-    c.db.notify(argv[2], b"xgroup-setid", STREAM)
+    c.db.signal_quietly(argv[2], b"xgroup-setid", STREAM)
     return OK
 
 
@@ -125,8 +125,7 @@ def destroy(c: Context, argv: list[bytes]) -> Reply:
     if group is None:
         return 0
     stream.delete_group(group, c.keyspace)
-    c.keyspace.dirty += 1
-    c.db.notify(argv[2], b"xgroup-destroy", STREAM)
+    c.db.signal_quietly(argv[2], b"xgroup-destroy", STREAM)
     c.db.wake_waiters(key)
     return 1
 
@@ -141,8 +140,7 @@ def createconsumer(c: Context, argv: list[bytes]) -> Reply:
     if argv[4] in group.consumers:
         return 0
     stream.see_consumer(group, argv[4], c.keyspace.now_ms, c.keyspace)
-    c.keyspace.dirty += 1
-    c.db.notify(argv[2], b"xgroup-createconsumer", STREAM)
+    c.db.signal_quietly(argv[2], b"xgroup-createconsumer", STREAM)
     return 1
 
 
@@ -158,7 +156,7 @@ def delconsumer(c: Context, argv: list[bytes]) -> Reply:
         return 0
     pending = len(consumer.pending)
     stream.delete_consumer(group, consumer, c.keyspace)
-    c.db.signal(argv[2], b"xgroup-delconsumer", STREAM)
+    c.db.signal_quietly(argv[2], b"xgroup-delconsumer", STREAM)
     return pending
 
 

@@ -403,5 +403,5 @@ def xsetid(c: Context, argv: list[bytes]) -> Reply:
         stream.entries_added if entries_added is None else entries_added,
         c.keyspace,
     )
-    c.db.signal(argv[1], b"xsetid", STREAM)
+    c.db.signal_quietly(argv[1], b"xsetid", STREAM)
     return OK

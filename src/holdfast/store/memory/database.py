@@ -567,6 +567,12 @@ class Database:
         if keyspace.notify_kinds & kind:
             keyspace.notify(self, name, event, kind)
 
+    def signal_quietly(self, name: bytes, event: bytes, kind: int) -> None:
+        """`signal` for a change that Redis does not tell watchers of: the entries of a stream are
+        as they were."""
+        self.keyspace.dirty += 1
+        self.notify(name, event, kind)
+
     def shrunk(self, key: Key, event: bytes, kind: int, fields: Sequence[bytes] = ()) -> None:
         """`signal` for commands that take elements away: an empty collection is no key. `fields`
         are those of a hash that went, if `tells_fields`."""
