@@ -201,7 +201,7 @@ class DatabaseContent:
         return self._rows(database, with_strings=True)
 
     def _joined_rows(self, database: Database) -> Iterator[Row | Strings]:
-        """The same. Short strings that only the tables have come in columns."""
+        """The same rows. Short strings that only the tables have are joined into columns."""
         changed_key, hot = self._keyspace.fold_state.changed_key, database.space.keys
         now_ms = self._keyspace.now_ms
         joined = Strings(database.index, [], [], [])
@@ -231,7 +231,8 @@ class DatabaseContent:
         return self._tables.all_rows(database.space.id, below_id, with_strings=with_strings)
 
     def _newest(self, stored: StoredRow, database: Database) -> Row | None:
-        """A row of the tables as it is now; None if there is nothing to yield in its place."""
+        """The current state of a row of the tables; None if nothing is to be yielded in its
+        place."""
         key_id, name, type_name, expires_at_ms, text = stored
         if self._keyspace.fold_state.changed_key(key_id) is not None:
             return None  # it is one of `_changed_rows`

@@ -140,7 +140,7 @@ class _Export:
             report.moved(entry.value.type, database)
 
     def _enter(self, index: int) -> int:
-        """Go to the database that the next keys get. Returns its number."""
+        """Begin the database into which the next keys go. Returns its number."""
         selection = self._options.selection
         database = selection.database(index)
         origin = self._origins.setdefault(database, index)

@@ -160,7 +160,7 @@ class Import:
             self.left_out(str(error))
 
     def _takes_strings(self, strings: Strings, into: DatabaseTarget | None) -> bool:
-        """Take them at once. False if each has to be looked at."""
+        """Take all of them at once. False if each key has to be looked at."""
         selection = self.options.selection
         may_expire = strings.times.count(None) < len(strings.times)
         if into is None or selection.has_patterns or may_expire:

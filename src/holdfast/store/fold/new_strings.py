@@ -30,7 +30,7 @@ DOUBLED_NAME: Final = (
 
 
 class NewStrings:
-    """`nbytes` is about the memory that they take. The file had no keys before."""
+    """`nbytes` is an estimate of the memory that they take. The file had no keys before."""
 
     def __init__(self) -> None:
         self.nbytes = 0

@@ -1,9 +1,8 @@
-/* The parts of RDB files that concern every byte or every key: the checksum, compressed strings, and runs of
- * keys that are strings.
+/* The parts of RDB files that process each byte or each key: the checksum, compressed strings,
+ * and runs of keys that hold strings.
  *
- * The same in Python: crc64.py, `lzf` in packed.py, `_strings` in primitives.py, `packed_strings` in file_writer.py. A
- * test compares both.
- */
+ * The same functions in Python: crc64.py, `lzf` in packed.py, `_strings` in primitives.py,
+ * `packed_strings` in file_writer.py. A test compares both. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -65,8 +64,8 @@ static PyObject *crc64(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
 
 /* -- compressed strings ------------------------------------------------------------------------------------ */
 
-/* Whether the input is exactly `whole` bytes, compressed. All of `out` is set then. */
-static int is_lzf(const unsigned char *in, size_t size, unsigned char *out, size_t whole)
+/* Decompress the input into `out`. Returns whether the result has exactly `whole` bytes. */
+static int decompress_lzf(const unsigned char *in, size_t size, unsigned char *out, size_t whole)
 {
     size_t at = 0, done = 0;
     while (at < size) {
@@ -91,7 +90,7 @@ static int is_lzf(const unsigned char *in, size_t size, unsigned char *out, size
         size_t back = ((code & 31) << 8 | in[at++]) + 1;
         if (back > done || count > whole - done)
             return 0;
-        for (; count > 0; count--, done++) /* byte by byte: the part may reach into itself */
+        for (; count > 0; count--, done++) /* byte by byte, because the part may reach into itself */
             out[done] = out[done - back];
     }
     return done == whole;
@@ -113,8 +112,8 @@ static PyObject *lzf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     PyObject *text = PyBytes_FromStringAndSize(NULL, whole);
     if (text == NULL)
         return NULL;
-    if (!is_lzf((const unsigned char *)PyBytes_AS_STRING(args[0]), (size_t)PyBytes_GET_SIZE(args[0]),
-                (unsigned char *)PyBytes_AS_STRING(text), (size_t)whole)) {
+    if (!decompress_lzf((const unsigned char *)PyBytes_AS_STRING(args[0]), (size_t)PyBytes_GET_SIZE(args[0]),
+                        (unsigned char *)PyBytes_AS_STRING(text), (size_t)whole)) {
         Py_DECREF(text);
         PyErr_SetString(PyExc_ValueError, "not of the length that it says");
         return NULL;
@@ -124,14 +123,14 @@ static PyObject *lzf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 
 /* -- keys that are strings --------------------------------------------------------------------------------- */
 
-#define LZF_MOST 88 /* one byte of input stands for so many at most */
+#define LZF_MOST 88 /* the most bytes of output for one byte of input */
 
 struct input {
     const unsigned char *at, *end;
 };
 
-/* A length. Returns 0 if it is not there as a whole, or if it is the encoding of a string, whose number is
- * `*special` then, and otherwise -1. */
+/* Read a length. Returns 0 if it is incomplete, or if it is a special encoding of a string. Then
+ * `*special` is the number of the encoding, otherwise -1. */
 static int read_length(struct input *in, uint64_t *length, int *special)
 {
     *special = -1;
@@ -167,7 +166,7 @@ static int read_length(struct input *in, uint64_t *length, int *special)
     return 1;
 }
 
-/* NULL without an error: the string is not there as a whole, or damaged. */
+/* Read a string. Returns NULL without an error if it is incomplete or damaged. */
 static PyObject *read_string(struct input *in)
 {
     uint64_t length;
@@ -199,7 +198,7 @@ static PyObject *read_string(struct input *in)
     PyObject *text = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)whole);
     if (text == NULL)
         return NULL;
-    if (!is_lzf(in->at, (size_t)size, (unsigned char *)PyBytes_AS_STRING(text), (size_t)whole)) {
+    if (!decompress_lzf(in->at, (size_t)size, (unsigned char *)PyBytes_AS_STRING(text), (size_t)whole)) {
         Py_DECREF(text);
         return NULL;
     }

@@ -236,7 +236,7 @@ class RdbReader:
 
     @property
     def _knows_of_key(self) -> bool:
-        """Whether something was read that is about the next key."""
+        """Whether anything about the next key was read already."""
         times = (self._expires_at_ms, self._idle_s, self._frequency)
         return any(each is not None for each in times)
 

@@ -122,7 +122,7 @@ class RdbWriter:
 def packed_strings(
     names: list[bytes], values: list[bytes], times: list[int | None], form: int, expiry: int
 ) -> bytes:
-    """Without C."""
+    """`packed` of _rdb.c in Python, for systems without C."""
     pieces: list[bytes] = []
     for name, text, at_ms in zip(names, values, times, strict=True):
         if at_ms is not None:

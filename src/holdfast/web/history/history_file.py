@@ -198,7 +198,7 @@ class HistoryFile:
 
 
 def _wait(tries: int) -> bool:
-    """While another process has the file. SQLite's own wait does not give up Python's lock, so all
+    """Wait while another process uses the file. SQLite's own wait would keep Python's lock, so all
     pages would wait with it."""
     time.sleep(PAUSE_S)
     return tries * PAUSE_S < PATIENCE_S

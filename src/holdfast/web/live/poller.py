@@ -106,7 +106,7 @@ class Poller:
             await asyncio.to_thread(self._remember, ended)
 
     def failed(self, error: HoldfastError) -> None:
-        """There is nothing to see, and pages say why."""
+        """Note that the server cannot be asked, and why, for the pages."""
         now_s = self._unix_s()
         if self.failed_since_s is None:
             self.failed_since_s = now_s

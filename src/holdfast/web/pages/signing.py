@@ -27,7 +27,7 @@ async def sign_in(visit: Visit) -> Response:
         return _form(visit, problem, 429)
     if not password or len(username) + len(password) > MOST_CHARACTERS:
         return _form(visit, "A password is missing.", 422)
-    # It had one when the dashboard started. Without it, the server takes any password.
+    # The server had a password when the dashboard started. Without one, it accepts any password.
     if dashboard.settings.is_public and not await dashboard.needs_password():
         problem = "The server has no password, and other machines can reach this dashboard."
         return _form(visit, problem, 403)

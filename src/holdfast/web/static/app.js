@@ -27,7 +27,7 @@
   }
 
   function onStatus(status) {
-    // Sessions end with the dashboard. The forms of this page are of the one before.
+    // Sessions end with the dashboard, and the forms of this page belong to an old session.
     if (status.run !== document.body.dataset.run) { location.reload(); return; }
     if (!status.up) {
       wasAway = true;
