@@ -1,10 +1,14 @@
 """Holdfast behind the command line of redis-server, for Redis's own tests: FILE [--NAME VALUE ...].
 
 Those tests wait for two lines on standard output, read the log there, and put RDB files where the
-server should find them. Such a file is imported when the folder has no database yet.
+server should find them. Such a file is imported when the folder has no database yet. Many of the
+tests look for a sentence in the log before they look at anything else, so the sentence of Redis
+follows a line of ours that says the same.
 """
 
+import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -26,6 +30,30 @@ class Announced:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
+
+
+SENTENCES = {
+    r"^(\d+ of \d+) replicas have all writes": r"\1 replicas are in sync when shutting down.",
+    r"^replica (.*) lacks \d+ bytes": r"Lagging replica \1",
+    r"^stopped after": "Redis is now ready to exit, bye bye...",
+    r"^the shutdown was aborted": "Shutdown manually aborted.",
+    r"sends a snapshot$": "MASTER <-> REPLICA sync: Loading DB in memory",
+    r"^follows .* from offset": "MASTER <-> REPLICA sync: Finished with success",
+    r"is lost: it was silent": "Timeout connecting to the MASTER...",
+    r"^no replica waits for the snapshot": "Diskless rdb transfer, last replica dropped,"
+    " killing fork child.",
+    r"the time is over$": "Replica time out exceeded, failing over.",
+    r"^failover is given up: the primary refuses PSYNC": "Failover target rejected psync request",
+}
+
+
+class Sentences(logging.Handler):
+    """Redis's words for what the log says."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for pattern, sentence in SENTENCES.items():
+            if found := re.search(pattern, record.getMessage()):
+                print(found.expand(sentence), flush=True)  # noqa: T201 - a part of the log
 
 
 def settings(path: str) -> dict[str, str]:
@@ -50,6 +78,7 @@ def serve(argv: list[str]) -> int:
         if status:
             return status
     sys.stdout = Announced(sys.stdout)
+    logging.getLogger("holdfast").addHandler(Sentences())
     return main(["serve", "--config", config, "--db", name, *others])
 
 

@@ -139,7 +139,7 @@ def test_memory_goes_up_and_down_and_the_peak_stays(world: InProcess) -> None:
     peer = world.peer()
     before = int(facts(peer, "memory")["used_memory"])
     peer.command("SET", "k", b"x" * 100_000)
-    world.engine.meter.sample(0, world.engine.keyspace.used_bytes)
+    world.engine.meter.sample(0, world.engine.keyspace.used_bytes, 0)
     assert int(facts(peer, "memory")["used_memory"]) >= before + 100_000
     peer.command("DEL", "k")
     found = facts(peer, "memory")

@@ -39,6 +39,7 @@ def test_a_snapshot_and_the_commands_after_it(
     assert info(client)["slave0"].startswith(f"ip=127.0.0.1,port={replica.port},state=online,")
     assert b"127.0.0.1" in client.command("ROLE")
     assert b" flags=S " in client.command("CLIENT", "LIST", "TYPE", "replica")
+    assert stat(client, "connected_clients", "clients") == 1
 
 
 def test_a_replica_that_was_cut_off_continues(

@@ -72,7 +72,7 @@ def _server(engine: Engine) -> Facts:
 
 
 def _clients(engine: Engine) -> Facts:
-    yield "connected_clients", len(engine.sessions)
+    yield "connected_clients", len(engine.sessions) - len(engine.primary.replicas)
     yield "cluster_connections", 0
     yield "maxclients", engine.config.maxclients
     yield "client_recent_max_input_buffer", 0

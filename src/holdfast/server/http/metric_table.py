@@ -262,8 +262,8 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "holdfast_connected_clients",
             _GAUGE,
-            "Clients that are connected.",
-            _one(lambda engine: len(engine.sessions)),
+            "Clients that are connected, without replicas.",
+            _one(lambda engine: len(engine.sessions) - len(engine.primary.replicas)),
         ),
         Metric(
             "holdfast_blocked_clients",

@@ -520,6 +520,10 @@ class Primary:
     def log_acknowledgements(self) -> None:
         count = sum(1 for _ in self.online())
         if count:
+            for replica in self.online():
+                missing = self._written - replica.acknowledged
+                if missing > 0:
+                    log.warning("replica %s lacks %d bytes", replica.session.address, missing)
             having = self.waits.count_with(self._written)
             level = logging.INFO if having == count else logging.WARNING
             log.log(level, "%d of %d replicas have all writes", having, count)

@@ -134,6 +134,7 @@ class Failover:
         elif not is_late:
             self._wait()
         elif self._is_forced and self._target is not None:
+            log.warning("failover to a replica that lacks writes: the time is over")
             self._go(self._target)
         else:
             self._give_up("no replica had all writes in time")
