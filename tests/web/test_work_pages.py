@@ -257,9 +257,10 @@ def test_links_of_active_active_servers_are_cut_and_resumed(tmp_path: Path) -> N
             assert 'class="edge cut"' in browser.page
             await browser.submit("/replication/resume", node="2")
             assert "is resumed" in await page(browser, "/replication")
-            bad = await browser.submit("/replication/forget", node="x")
-            assert bad.status_code == 422
-            await page(browser, "/replication")
+            for node in ("x", "0", "256", "9" * 5000):
+                bad = await browser.submit("/replication/forget", node=node)
+                assert bad.status_code == 422
+                await page(browser, "/replication")
             await browser.submit("/replication/forget", node="2")
             assert "is forgotten" in await page(browser, "/replication")
 

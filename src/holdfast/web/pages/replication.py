@@ -99,6 +99,6 @@ async def forget_node(visit: Visit) -> Response:
 
 def _node(visit: Visit) -> int:
     text = visit.form.get("node", "")
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 256:
+    if not text.isascii() or not text.isdigit() or len(text) > 3 or not 0 < int(text) < 256:
         raise BadRequestError("Which node? A node has a number from 1 to 255.")
     return int(text)

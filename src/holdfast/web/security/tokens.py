@@ -31,7 +31,8 @@ class FormTokens:
         issued, _, rest = token.partition(".")
         nonce, _, mac = rest.rpartition(".")
         head = f"{issued}.{nonce}"
-        if not hmac.compare_digest(mac.encode(), self._mac(path, head).encode()):
+        sent = mac.encode("utf-8", "surrogatepass")  # a form may have any bytes
+        if not hmac.compare_digest(sent, self._mac(path, head).encode()):
             return "the form does not belong to this session"
         if not max(self._oldest_s, now_s - LIFE_S) <= int(issued) <= now_s + 60:
             return "the form is too old"
