@@ -37,11 +37,8 @@ SENTENCES = {
     r"^replica (.*) lacks \d+ bytes": r"Lagging replica \1",
     r"^stopped after": "Redis is now ready to exit, bye bye...",
     r"^the shutdown was aborted": "Shutdown manually aborted.",
-    r"sends a snapshot$": "MASTER <-> REPLICA sync: Loading DB in memory",
     r"^follows .* from offset": "MASTER <-> REPLICA sync: Finished with success",
     r"is lost: it was silent": "Timeout connecting to the MASTER...",
-    r"^no replica waits for the snapshot": "Diskless rdb transfer, last replica dropped,"
-    " killing fork child.",
     r"the time is over$": "Replica time out exceeded, failing over.",
     r"^failover is given up: the primary refuses PSYNC": "Failover target rejected psync request",
 }
