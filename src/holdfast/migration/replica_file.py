@@ -35,13 +35,14 @@ class ReplicaFile:
 
     def take(self, record: Record) -> None:
         """Raises UnfitError."""
+        if isinstance(record, Strings):
+            if not self._target.puts_strings(record, record.database):
+                for entry in record.entries():
+                    self.take(entry)
+            return
         try:
             if isinstance(record, Entry):
                 self._target.put(record, record.database)
-            elif isinstance(record, Strings):
-                if not self._target.puts_strings(record, record.database):
-                    for entry in record.entries():
-                        self.take(entry)
             elif isinstance(record, Library):
                 load_library(record.code, self._target.store, self._clock)
             elif isinstance(record, Unknown):

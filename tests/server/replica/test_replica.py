@@ -20,6 +20,7 @@ from tests.harness.processes import ServerProcess
 from tests.migration.test_importing import names, with_module
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
 from tests.server.replica.test_pairs import killed_and_started
+from tests.store.rdb.rdb_bytes import rdb
 
 pytestmark = [pytest.mark.oracle, pytest.mark.source_only]
 
@@ -369,6 +370,25 @@ def test_a_snapshot_with_a_type_that_is_unknown(tmp_path: Path, skips: bool) -> 
         assert "key 'vectors' of database 0 is of the type vectorset of a module" in said
         assert said.endswith("replica-skip-unknown yes follows without such keys\n")
         assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_snapshot_with_keys_of_a_database_that_is_not_here(tmp_path: Path, skips: bool) -> None:
+    """Strings that stand together in the snapshot are looked at one by one then."""
+    path = tmp_path / ".app.db.following"
+    argv = [sys.executable, "-P", "-m", MODULE, str(path), "2", str(int(skips))]
+    head = b"0 %b 123\n" % (b"a" * 40)
+    strings = [b"\x00" + string(name) + string(b"v") for name in (b"a", b"b", b"c")]
+    data = rdb(*strings[:2], b"\xfe\x09", *strings, b"\xfe\x01", strings[2])
+    done = subprocess.run(argv, input=head + data, capture_output=True)
+    if skips:
+        assert done.returncode == 0, done.stderr
+        assert names(path) == [(0, b"a"), (0, b"b"), (1, b"c")]
+    else:
+        assert done.returncode == 1
+        said = done.stderr.decode()
+        assert "key 'a' belongs to database 9, and the file has 2" in said
+        assert said.count("replica-skip-unknown") == 1
 
 
 def test_an_active_active_server_cannot_be_a_replica(
