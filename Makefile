@@ -20,7 +20,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONL
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)'
 # The tests that import compiled modules; most other tests use a server.
-INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py tests/test_xxh3.py)
+INNER  := $(addprefix tests/,commands crdt model psync replication scripting server store) $(wildcard tests/test_resp_*.py tests/test_xxh3.py)
 
 .PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-dashboard bench-fairness bench-fold bench-install bench-lives bench-memory bench-pytest bench-replication bench-scripts bench-semaphore bench-start profile faults soak redis-suite docs site release clean
 

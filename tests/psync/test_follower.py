@@ -168,6 +168,7 @@ def test_a_wrong_password_is_no_matter_of_time() -> None:
         b"HTTP/1.1 400 Bad Request\r\n",
         b"+FULLRESYNC short 5\r\n",
         b"+FULLRESYNC %b -5\r\n" % ID,
+        b"+FULLRESYNC %b 9223372036854775807\r\n" % ID,
         b"+FULLRESYNC %b\r\n" % ID,
         b"+CONTINUE\r\n",  # nothing was asked to be continued
         b"+OK\r\n",

@@ -38,6 +38,7 @@ ID_BYTES = 40
 MARK_BYTES = 40
 LONGEST_LINE = 4096
 SHOWN_BYTES = 80
+MOST_OFFSET = 1 << 62  # offsets are 64-bit numbers, and grow from there
 
 
 def acknowledgement(offset: int, *, is_on_disk: bool = False) -> bytes:
@@ -130,7 +131,7 @@ class Follower:
         self._check(line)
         words = line.split()
         if words[0] == b"+FULLRESYNC" and len(words) == 3 and _is_id(words[1]):
-            if not words[2].isdigit():
+            if not words[2].isdigit() or int(words[2]) > MOST_OFFSET:
                 raise self._unexpected(line)
             self._offset = int(words[2])
             self.state = State.SIZE
