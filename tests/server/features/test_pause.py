@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.server.features.pause import Purpose
 from tests.harness import encode_command
 from tests.server.wire import WireServer
 
@@ -170,3 +171,34 @@ def test_a_pause_for_centuries(server: WireServer) -> None:
     assert client.command("CLIENT", "PAUSE", 2**62, "WRITE") == b"+OK\r\n"
     assert client.command("CLIENT", "UNPAUSE") == b"+OK\r\n"
     assert client.command("SET", "k", "v") == b"+OK\r\n"
+
+
+def test_the_pause_of_a_shutdown_and_that_of_clients_end_each_by_itself(
+    server: WireServer,
+) -> None:
+    boss, client = server.connect(), server.connect()
+    pause = server.engine.pause
+    pause.hold_writes(Purpose.SHUTDOWN)
+    assert boss.command("CLIENT", "UNPAUSE") == b"+OK\r\n"
+    client.send(encode_command("GET", "k") + encode_command("SET", "k", 1))
+    assert client.read() == b"$-1\r\n"
+    boss.command("CLIENT", "PAUSE", 1000, "ALL")
+    assert boss.command("PING") == b""
+    pause.end(Purpose.SHUTDOWN)
+    server.wait(0.9)
+    assert (boss.read(), client.read()) == (b"", b"")
+    server.wait(0.2)
+    assert (boss.read(), client.read()) == (b"+PONG\r\n", b"+OK\r\n")
+
+
+def test_commands_that_only_the_stricter_pause_held_go_on_at_its_end(server: WireServer) -> None:
+    boss, reader, writer = server.connect(), server.connect(), server.connect()
+    server.engine.pause.hold_writes(Purpose.FAILOVER)
+    boss.command("CLIENT", "PAUSE", 1000, "ALL")
+    reader.send_command("GET", "k")
+    writer.send_command("SET", "k", 1)
+    server.wait(1.1)
+    assert (reader.read(), writer.read()) == (b"$-1\r\n", b"")
+    server.engine.pause.end(Purpose.FAILOVER)
+    server.wait(0)
+    assert writer.read() == b"+OK\r\n"

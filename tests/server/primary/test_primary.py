@@ -365,6 +365,15 @@ def is_shutting_down(client: RawClient) -> bool:
     return b"\r\nshutdown_in_milliseconds:" in client.command("INFO", "server")
 
 
+SLOW = """
+local from = redis.call('TIME')
+repeat
+  local now = redis.call('TIME')
+until (now[1] - from[1]) * 1e6 + now[2] - from[2] > 20000
+return redis.status_reply('done')
+"""
+
+
 def test_a_server_that_waits_for_its_replica_may_stay(
     primary: HoldfastServer, replica: RedisServer
 ) -> None:
@@ -388,14 +397,20 @@ def test_a_server_that_waits_for_its_replica_may_stay(
         # A signal that is aborted does not make the next one end the process without care.
         primary.process.send_signal(signal.SIGTERM)
         wait_until(lambda: is_shutting_down(client), "it waits")
+        assert client.command("CLIENT", "UNPAUSE") == b"+OK\r\n"
+        writer.send_command("INCR", "n")
+        wait_until(lambda: stat(client, "blocked_clients", "clients") == 1, "the write waits")
         assert client.command("SHUTDOWN", "ABORT") == b"+OK\r\n"
+        assert writer.read_reply() == b":3\r\n"
+        client.command("CONFIG", "SET", "busy-reply-threshold", 1)
+        assert client.command("EVAL", SLOW, 0) == b"+done\r\n"
     finally:
         replica.resume()
     wait_for_replica(client)
     assert client.command("SHUTDOWN", "ABORT") == refused
     client.command("INCR", "n")
     assert primary.terminate() == 0
-    assert copy.command("GET", "n") == b"$1\r\n3\r\n"
+    assert copy.command("GET", "n") == b"$1\r\n4\r\n"
 
 
 def test_a_server_waits_for_its_replica_up_to_a_limit(

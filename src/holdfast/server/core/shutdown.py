@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, final
 from holdfast.clock import Timer
 from holdfast.commands.context import Block
 from holdfast.errors import CommandError
+from holdfast.server.features.pause import Purpose
 from holdfast.server.sessions.session import Session
 from holdfast.store.values.stream import Stream
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.01
-FOR_EVER_MS = 1 << 40
 NONE_IN_PROGRESS = CommandError("ERR No shutdown in progress.")
 ABORTED = CommandError("ERR Errors trying to SHUTDOWN. Check logs.")
 
@@ -62,7 +62,7 @@ class Shutdown:
         if not was_waiting:
             log.info("%s: waits for replicas that lack writes, for %d s at most", why, timeout_s)
             self._deadline_s = engine.clock.monotonic_s() + timeout_s
-            engine.pause.begin(FOR_EVER_MS, writes_only=True)
+            engine.pause.hold_writes(Purpose.SHUTDOWN)
             self._look_later()
         return True
 
@@ -81,7 +81,8 @@ class Shutdown:
         self._on_abort()
         engine = self._engine
         engine.primary.waits_at_end = True
-        engine.pause.end()
+        engine.pause.end(Purpose.SHUTDOWN)
+        engine.scripts.go_on()
         clients, self._clients = self._clients, []
         for session, block in clients:
             if session.waiter is not None and session.waiter.block is block:

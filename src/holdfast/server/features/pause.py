@@ -1,6 +1,12 @@
-"""CLIENT PAUSE: which commands are held, of which sessions, until it ends."""
+"""Pauses: which commands are held, of which sessions, until they end.
 
+CLIENT PAUSE, FAILOVER and SHUTDOWN each have a pause of their own. The end of one leaves the others
+in force, as in Redis.
+"""
+
+import enum
 from collections.abc import Callable
+from typing import NamedTuple
 
 from holdfast.clock import Timer
 from holdfast.commands.table import Command
@@ -12,6 +18,18 @@ from holdfast.server.sessions.session_host import SessionHost
 DeclaredToWrite = Callable[[Command, list[bytes]], bool | None]
 
 
+class Purpose(enum.Enum):
+    CLIENT_PAUSE = enum.auto()
+    FAILOVER = enum.auto()
+    SHUTDOWN = enum.auto()
+
+
+class OnePause(NamedTuple):
+    until_ms: int
+    writes_only: bool
+    timer: Timer | None  # None: it lasts until `Pause.end`
+
+
 class Pause:
     def __init__(
         self, host: SessionHost, condition: Condition, declared_to_write: DeclaredToWrite
@@ -19,14 +37,13 @@ class Pause:
         self._host = host
         self._condition = condition
         self._declared_to_write = declared_to_write
-        self._until_ms = 0
-        self._writes_only = False
-        self._timer: Timer | None = None
+        self._pauses: dict[Purpose, OnePause] = {}
+        self._writes_only = False  # all of them
         self._held: dict[Session, None] = {}  # in the order in which they go on
 
     @property
     def is_on(self) -> bool:
-        return self._until_ms > 0
+        return bool(self._pauses)
 
     @property
     def held_count(self) -> int:
@@ -34,26 +51,33 @@ class Pause:
         return len(self._held)
 
     def begin(self, timeout_ms: int, *, writes_only: bool) -> None:
-        """Begin a pause. If one is in force, the later end and the stricter mode of both count."""
-        now_ms = self._host.keyspace.now_ms
-        if self.is_on:
-            writes_only = writes_only and self._writes_only
+        """CLIENT PAUSE. If it is in force already, the later end and the stricter mode of both
+        count."""
+        until_ms = self._host.keyspace.now_ms + timeout_ms
+        old = self._pauses.get(Purpose.CLIENT_PAUSE)
+        if old is not None:
+            until_ms = max(until_ms, old.until_ms)
+            writes_only = writes_only and old.writes_only
+            if old.timer is not None:
+                old.timer.cancel()
         elif not timeout_ms:
             return
-        self._until_ms = max(self._until_ms, now_ms + timeout_ms)
-        self._writes_only = writes_only
+        delay_s = (until_ms - self._host.keyspace.now_ms) / 1000
+        timer = self._host.clock.call_later(delay_s, self.end)
+        self._pauses[Purpose.CLIENT_PAUSE] = OnePause(until_ms, writes_only, timer)
         self._update()
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = (self._until_ms - now_ms) / 1000
-        self._timer = self._host.clock.call_later(delay_s, self.end)
 
-    def end(self) -> None:
-        """Sessions that were held go on, first come, first served, at the end of this turn."""
-        self._until_ms = 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def hold_writes(self, purpose: Purpose) -> None:
+        """Until `end`."""
+        self._pauses[purpose] = OnePause(0, True, None)
+        self._update()
+
+    def end(self, purpose: Purpose = Purpose.CLIENT_PAUSE) -> None:
+        """Sessions that were held go on, first come, first served, at the end of this turn. Those
+        that another pause holds are held again then, in the same order."""
+        pause = self._pauses.pop(purpose, None)
+        if pause is not None and pause.timer is not None:
+            pause.timer.cancel()
         self._host.keyspace.keeps_expired = False
         self._update()
         self._host.refresh_clock()
@@ -63,6 +87,7 @@ class Pause:
             self._host.make_runnable(session)
 
     def _update(self) -> None:
+        self._writes_only = all(pause.writes_only for pause in self._pauses.values())
         self._condition.is_paused = self.is_on
         self._condition.update()
 

@@ -13,12 +13,12 @@ from typing import final
 from holdfast.clock import Timer
 from holdfast.errors import CommandError
 from holdfast.server.core.engine import Engine
+from holdfast.server.features.pause import Purpose
 from holdfast.server.primary.replica import Replica, State
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.02
-FOR_EVER_MS = 1 << 40
 
 IS_REPLICA = CommandError("ERR FAILOVER is not valid when server is a replica.")
 NO_REPLICAS = CommandError("ERR FAILOVER requires connected replicas.")
@@ -80,7 +80,7 @@ class Failover:
         self._deadline_s = None if timeout_s is None else now_s + timeout_s
         self.state = FailoverState.WAITING
         engine.primary.holds_stream = True
-        engine.pause.begin(FOR_EVER_MS, writes_only=True)
+        engine.pause.hold_writes(Purpose.FAILOVER)
         self._wait()
 
     def abort(self) -> None:
@@ -111,7 +111,7 @@ class Failover:
         self._engine.primary.holds_stream = False
         if self._timer is not None:
             self._timer.cancel()
-        self._engine.pause.end()
+        self._engine.pause.end(Purpose.FAILOVER)
 
     def _find(self, target: Address) -> Replica | None:
         for replica in self._engine.primary.replicas.values():

@@ -282,6 +282,10 @@ class Scripts:
         called at any moment."""
         self._is_ending = True
 
+    def go_on(self) -> None:
+        """The shutdown was aborted: scripts may take their time again."""
+        self._is_ending = False
+
     # -- what scripts call (see scripting.calls.ScriptHost) --------------------------------------
 
     def callee(self, name: bytes) -> ScriptCommand | None:
