@@ -1,6 +1,7 @@
 """The stream of a primary may break off anywhere, also in the middle of a transaction."""
 
 import asyncio
+import resource
 import signal
 import socket
 import threading
@@ -156,5 +157,30 @@ def test_a_link_that_breaks_in_a_transaction_applies_nothing_twice(
         finally:
             process.kill()
         assert err == ""
+        wanted = contents(redis.port)
+    assert contents(start_server(db=path).port) == wanted
+
+
+def test_a_full_disk_ends_an_import_that_leaves_things_out_and_the_next_one_goes_on(
+    redis: RedisServer, tmp_path: Path, start_server: Callable[..., HoldfastServer]
+) -> None:
+    """What the disk refuses is not left out."""
+    path = tmp_path / "app.db"
+    with redis, redis.client() as client:
+        url = f"redis://127.0.0.1:{redis.port}"
+        process = start_import(url, path, "--follow", "--skip-unknown")
+        try:
+            wait_until(lambda: is_followed(redis.port), "the import follows", 60)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+            for n in range(8):
+                client.command("SET", n, "x" * (1 << 18))
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 1
+        assert err.splitlines()[-1].startswith("holdfast: cannot write the journal: ")
+        with start_import(url, path, "--skip-unknown") as second:
+            second.communicate(timeout=60)
+        assert second.returncode == 0
         wanted = contents(redis.port)
     assert contents(start_server(db=path).port) == wanted

@@ -14,7 +14,7 @@ from holdfast import all_commands as all_commands
 from holdfast.clock import Clock, ManualClock
 from holdfast.commands.streams.stream_args import options_of_xadd
 from holdfast.commands.table import TABLE
-from holdfast.errors import CommandError
+from holdfast.errors import CommandError, StorageError
 from holdfast.migration.append_only import (
     AppendOnlyFiles,
     TimeMark,
@@ -204,7 +204,8 @@ class Replies:
         engine.connected(self.session)
 
     async def run(self, argvs: list[list[bytes]]) -> list[tuple[list[bytes], CommandError]]:
-        """Run commands; returns those that were refused, each with its error."""
+        """Run commands; returns those that were refused, each with its error. Raises StorageError
+        if the file could not be written: then none of the commands counts."""
         self._awaited = len(argvs)
         self._arrived = asyncio.get_running_loop().create_future()
         self._engine.receive(self.session, argvs)
@@ -214,6 +215,8 @@ class Replies:
                 raise MigrationError("a command waits for a key, which none in such a file does")
         arrived.result()
         replies, self._replies = self._replies, []
+        if self._engine.condition.failure is not None:
+            raise StorageError(self._engine.last_storage_error)
         while self._engine.keyspace.freeing.step():
             pass
         return [
