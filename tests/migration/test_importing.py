@@ -24,7 +24,7 @@ from holdfast.migration.selection import Selection
 from holdfast.server.config.parameters import MOST_DATABASES
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import string
-from holdfast.store.rdb.records import Entry, Library
+from holdfast.store.rdb.records import Entry, Library, Strings
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer, wait_until
 from tests.migration.conftest import WriteRdb, text
@@ -124,6 +124,19 @@ def test_a_name_that_came_twice_is_noticed_before_a_key_is_removed(doubled: Data
     with pytest.raises(MigrationError, match="comes twice"):
         doubled.remove(b"k", 0)
     doubled.abandon()
+
+
+def test_names_are_sorted_without_all_of_them_in_memory(db: Path) -> None:
+    target = DatabaseTarget(db, 1, ManualClock(NOW_MS))
+    for start in range(0, 400_000, 1000):
+        names = [b"name:%056d" % (n * 7919 % 400_000) for n in range(start, start + 1000)]
+        assert target.puts_strings(Strings(0, names, [b"v"] * 1000, [None] * 1000), 0)
+    target.fold()
+    apsw.memory_high_water(True)
+    before = apsw.memory_used()
+    target.finish()
+    assert apsw.memory_high_water() - before < 20 << 20
+    target.close()
 
 
 def _small_files() -> None:
