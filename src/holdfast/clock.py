@@ -3,11 +3,14 @@
 `SystemClock` reads the clock of the machine. `ManualClock` moves only when a test moves it, so
 tests never sleep.
 
-Three kinds of code read the clock of the machine directly. The first limits its own working time or
-measures a duration: cron, turn, fold, scripts, HTTP, huge pages, the shutdown. The second
-limits how long it waits for another process: opening a file, moving data between servers. The third
-is the outermost part of a program, which shows the time or passes a clock on: the command line, the
-dashboard, the process that writes a snapshot.
+Three kinds of code read the clock of the machine directly:
+
+- code that limits its own working time or measures a duration: cron, turn, fold, scripts, HTTP,
+  huge pages, the shutdown;
+- code that limits how long it waits for another process: opening a file, moving data between
+  servers;
+- the outermost part of a program, which shows the time or passes a clock on: the command line, the
+  dashboard, the process that writes a snapshot.
 """
 
 import asyncio

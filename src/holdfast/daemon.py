@@ -72,8 +72,8 @@ def run(
     showing: Showing | None = None,
 ) -> int:
     """Serve until a signal or SHUTDOWN; return the exit status. Raises HoldfastError if the server
-    cannot start, or has to stop because of the disk. `leave` ends a process that has nothing else
-    to do. The log has the progress of a long start, unless `showing` shows it."""
+    cannot start, or has to stop because of the disk. `leave` ends the process, if it has nothing
+    else to do. The log has the progress of a long start, unless `showing` shows it."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
     _collect_rarely()
     logfile = config.path(config.logfile) if config.logfile else ""
@@ -89,7 +89,7 @@ def run(
                 log.critical("stopped: %s", error, extra=event("failed", reason=str(error)))
             raise
     if leave is not None:
-        leave(status)  # while `server` still has all data: nothing is to be freed
+        leave(status)  # `server` still refers to all data, so no time is lost in freeing it
     return status
 
 
@@ -190,12 +190,12 @@ class Server:
         await listeners.start()
         if replicator is not None:
             replicator.start()
-        _open_desk_when_needed(engine, sockets, tls_sockets)
+        _serve_others_when_busy(engine, sockets, tls_sockets)
 
         def change_port() -> None:
             listeners.change_port()
             engine.meter.tcp_port = listener.port_of(sockets)
-            _open_desk_when_needed(engine, sockets, tls_sockets)
+            _serve_others_when_busy(engine, sockets, tls_sockets)
 
         engine.change_port = change_port
         if http is not None:
@@ -247,7 +247,7 @@ class Server:
         replicator: "Replicator | None",
         listeners: listener.Listeners,
     ) -> None:
-        """Accept no more clients, and let the others go."""
+        """Accept no more clients, and disconnect the present ones."""
         if self._dashboard is not None:
             await self._dashboard.stop()
         if replicator is not None:
@@ -262,7 +262,7 @@ class Server:
             _note_end_of_stream(engine)
 
     def _announce(self, sockets: list[socket.socket], tls_sockets: list[socket.socket]) -> None:
-        """Say that clients may come: on stdout, in the log, and to the service manager."""
+        """Tell stdout, the log and the service manager that clients can connect."""
         config = self._config
         listeners = [listener.shown(sock) for sock in sockets]
         listeners += [f"tls:{listener.shown(sock)}" for sock in tls_sockets]
@@ -275,7 +275,7 @@ class Server:
         self._manager.ready(self._ready_status)
 
     def _reload(self) -> None:
-        """SIGHUP: the log goes on in the file that has its name now."""
+        """SIGHUP: the log continues in the file that has its name now."""
         is_stopping = self._stopping is not None and self._stopping.done()
         if not is_stopping:
             self._manager.reloading()
@@ -309,7 +309,7 @@ class Server:
                 store.sync()
                 store.abandon()
         except (StorageError, OSError) as error:
-            raise StorageError(f"{error}; what was acknowledged is in {store.path}") from None
+            raise StorageError(f"{error}; all acknowledged writes are in {store.path}") from None
 
 
 def _snapshots(engine: Engine) -> "Snapshots":
@@ -329,19 +329,19 @@ def _following(engine: Engine) -> "Following":
 
 def _begin_to_follow(engine: Engine) -> None:
     """Follow the primary of the configuration, if it names one. A server that was a replica and
-    starts as a primary stays a primary, because its data will differ from that of the server that
-    it followed. Replicas that are exactly where this server is may go on with it, under its new
-    id."""
+    now starts as a primary stays a primary, because its data will differ from that of the server
+    that it followed. Replicas whose offset equals the offset of this server may continue with it,
+    under its new id."""
     keyspace = engine.keyspace
     if keyspace.replication_position is not None:
         from holdfast.server.replica.position import unpack
 
         position = unpack(keyspace.replication_position)
         assert position is not None
-        is_true = position.lsn in (0, engine.store.lsn)
-        if is_true and not engine.config.replicaof:
+        is_current = position.lsn in (0, engine.store.lsn)
+        if is_current and not engine.config.replicaof:
             engine.primary.go_on(position.replication_id, position.offset)
-        if not (is_true and engine.config.replicaof):
+        if not (is_current and engine.config.replicaof):
             keyspace.set_position(None)
             engine.turn.schedule()
     if engine.config.replicaof:
@@ -351,7 +351,8 @@ def _begin_to_follow(engine: Engine) -> None:
 
 
 def _note_end_of_stream(engine: Engine) -> None:
-    """Note the end in the last batch, so that nothing comes after it."""
+    """Put the end of the stream for replicas into the last batch, after which no batch may come.
+    The next start then continues the stream."""
     primary, keyspace = engine.primary, engine.keyspace
     if primary.effects is None or keyspace.open_ops or engine.condition.failure is not None:
         return
@@ -364,9 +365,9 @@ def _note_end_of_stream(engine: Engine) -> None:
 async def _drain(engine: Engine, timeout_s: int) -> None:
     """Answer the commands that have arrived, send the replies once they are synced, then close.
 
-    Replicas come last, and stay connected until they have acknowledged all writes. (A connection
-    that is closed before its input was read is reset, and a reset takes away what the other side
-    has not read yet.)
+    Replicas come last, and stay connected until they have acknowledged all writes. (If a connection
+    is closed before its input was read, the kernel resets it, and the other side loses the bytes
+    that it has not read yet.)
     """
     for _ in range(3):  # reads the buffers of the sockets
         await asyncio.sleep(0)
@@ -402,15 +403,15 @@ async def _drain(engine: Engine, timeout_s: int) -> None:
         session.sink.close()
 
 
-def _open_desk_when_needed(
+def _serve_others_when_busy(
     engine: Engine, sockets: list[socket.socket], tls_sockets: list[socket.socket]
 ) -> None:
-    """Most servers never have a script that runs for too long, so they do not import the desk."""
+    """Import the busy server when a script first runs for too long: most servers never need it."""
 
     def on_slow() -> None:
-        from holdfast.server.net.busy_server import BusyDesk
+        from holdfast.server.net.busy_server import BusyServer
 
-        BusyDesk(engine, sockets, tls_sockets)  # it is asked from now on
+        BusyServer(engine, sockets, tls_sockets)  # this replaces `engine.scripts.on_slow`
         engine.scripts.on_slow()
 
     engine.scripts.on_slow = on_slow
@@ -487,11 +488,11 @@ async def _adopt(store: Store) -> None:
 
 
 def _log_start(config: Config) -> None:
-    """The versions, and what the settings mean here."""
+    """Log the versions, and remarks about the settings."""
     if not IS_COMPILED:
         reason = why_not_compiled()
         fields = event("not_compiled", reason=reason)
-        log.warning("not compiled, so commands take half as long again: %s", reason, extra=fields)
+        log.warning("not compiled, so commands take about 50 %% longer: %s", reason, extra=fields)
     facts = {
         "version": __version__,
         "compiled": IS_COMPILED,
@@ -529,8 +530,9 @@ def _log_recovery(store: Store, took_s: float) -> None:
 
 @contextlib.contextmanager
 def _pidfile(config: Config) -> Iterator[None]:
-    """Without a pidfile the server goes on, as Redis does: the redis.conf of Redis names one in a
-    folder that only the service of Redis makes."""
+    """Write the pidfile, and remove it at the end. If it cannot be written, the server starts all
+    the same, as Redis does: the redis.conf of Redis names a folder that only the service of Redis
+    creates."""
     path = Path(config.path(config.pidfile)) if config.pidfile else None
     if path is not None:
         try:

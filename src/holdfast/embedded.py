@@ -167,7 +167,7 @@ class LocalDatabase:
         return Conversation(self)
 
     async def close(self) -> None:
-        """Write everything into the tables and close the file. Idempotent."""
+        """Write everything into the tables and close the file. A second call does nothing."""
         if self._closed:
             return
         if self._loop is not None:

@@ -1,4 +1,4 @@
-"""Every exception Holdfast raises on purpose. Imports nothing."""
+"""Every exception that Holdfast raises on purpose. Imports nothing."""
 
 LONGEST_CODE = 30
 

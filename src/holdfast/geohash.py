@@ -64,15 +64,16 @@ def bounds_around(lon: float, lat: float, half_width_m: float, half_height_m: fl
     lat_delta = half_height_m / _EARTH_RADIUS_M / _RADIANS
     # The parallel nearer to the pole is shorter, so the same metres are more degrees there.
     widest = lat - lat_delta if lat < 0 else lat + lat_delta
-    shrinks = cos(widest * _RADIANS) if fabs(widest) < inf else nan  # nan: no edge is too near
+    # With nan, no comparison with an edge is true, so no edge counts as too near.
+    shrinks = cos(widest * _RADIANS) if fabs(widest) < inf else nan
     lon_delta = half_width_m / _EARTH_RADIUS_M / shrinks / _RADIANS
     return lon - lon_delta, lat - lat_delta, lon + lon_delta, lat + lat_delta
 
 
 def ranges(lon: float, lat: float, bounds: Bounds, radius_m: float) -> list[tuple[int, int]]:
-    """Half-open ranges of numbers which together cover an area: its middle, the box around it, and
-    the distance from the middle to the farthest corner. They are the cell of the middle and those
-    neighbour cells that the area reaches."""
+    """Half-open ranges of numbers that together cover an area. The area is given by its middle, the
+    box around it, and the distance from the middle to the farthest corner of the box. Each range is
+    a cell: that of the middle, and those of its neighbours that the area reaches."""
     west, south, east, north = bounds
     steps = _steps_for(radius_m, lat)
     mask = (1 << steps) - 1
@@ -187,7 +188,7 @@ def _every_second(bits: int) -> int:
 
 
 def _unsigned(score: float) -> int:
-    """Convert a score to an unsigned number as x86-64 does, for scores that are no places."""
+    """Convert a score to an unsigned number as x86-64 does, because a score may be no place."""
     if -(2.0**63) <= score < 2.0**64:
         return int(score) & ((1 << 64) - 1)
     return 1 << 63 if score < 0 else 0

@@ -15,8 +15,8 @@ Matcher = Callable[[bytes], bool]
 _Token = bytes | frozenset[int] | None
 _ANY = frozenset(range(256))
 
-# Longer patterns are matched without `re`. Compiling costs about a microsecond per byte, and `re`
-# caches each compiled pattern; a pattern of this length was not written by a person.
+# Longer patterns are matched without `re`: to compile one takes about a microsecond for each byte,
+# and `re` keeps the compiled patterns in memory. People do not write patterns of this length.
 _LONGEST_COMPILED = 512
 
 _stars = re.compile(rb"\*+").match
@@ -29,10 +29,12 @@ _STAR, _QUESTION, _OPEN, _CLOSE, _CARET, _DASH, _ESCAPE = b"*?[]^-\\"
 def compile_glob(pattern: bytes, *, nocase: bool = False) -> Matcher:
     """Return a predicate that tells whether a whole name matches `pattern`.
 
-    As in Redis, the empty name matches only the empty pattern. For KEYS and SCAN a lone `*` means
-    every key, the empty one too: that is their own rule, in `parse_pattern`.
+    As in Redis, the empty name matches only the empty pattern. KEYS and SCAN have a rule of their
+    own, in `parse_pattern`: there a lone `*` matches every key, also the empty one.
     """
-    return Long(pattern, nocase) if len(pattern) > _LONGEST_COMPILED else _compiled(pattern, nocase)
+    if len(pattern) > _LONGEST_COMPILED:
+        return LongPattern(pattern, nocase)
+    return _compiled(pattern, nocase)
 
 
 @lru_cache(maxsize=256)
@@ -214,7 +216,7 @@ def _length(token: bytes | frozenset[int]) -> int:
 
 
 @final
-class Long:
+class LongPattern:
     """A matcher for long patterns, without `re`. It reads only as much of its pattern as the name
     is long, so a pattern of many megabytes costs almost nothing when names are short."""
 

@@ -1,17 +1,17 @@
-"""The levels of the log and its lines. Redis's four levels are levels of Python's logging here."""
+"""The levels of the log, and its lines. Each of Redis's four levels is a level of `logging`."""
 
 import logging
 
 VERBOSE = 15  # between DEBUG and INFO
 
-# What `loglevel` means.
+# The values of the parameter `loglevel`.
 LEVELS = {
     "debug": logging.DEBUG,
     "verbose": VERBOSE,
     "notice": logging.INFO,
     "warning": logging.WARNING,
 }
-# How the log names a level. `loglevel warning` lets the last three pass.
+# The names of levels in the log. With `loglevel warning` the log has the last three.
 NAMES = {level: name for name, level in LEVELS.items()} | {
     logging.ERROR: "error",
     logging.CRITICAL: "critical",

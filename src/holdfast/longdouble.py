@@ -21,7 +21,7 @@ HIGHEST: Finite = ((1 << MANTISSA_BITS) - 1, HIGHEST_BIT - MANTISSA_BITS + 1)
 FAR = 17_000
 
 # `++` never gives digits back: trying all ways to divide them between groups would take long.
-# They are compiled when first used, as most servers never do.
+# They are compiled when first used, because most servers never use them.
 _DECIMAL = rb"([+-]?)(?:([0-9]++)\.?([0-9]*+)|\.([0-9]++))(?:[eE]([+-]?[0-9]++))?"
 _HEX = (
     rb"([+-]?)0[xX](?:([0-9a-fA-F]++)\.?([0-9a-fA-F]*+)|\.([0-9a-fA-F]++))(?:[pP]([+-]?[0-9]++))?"
@@ -30,8 +30,8 @@ _INFINITE = rb"(?i)[+-]?inf(?:inity)?"
 
 
 def parse(text: bytes) -> LongDouble:
-    """The number that strtold reads from the whole text. Raises ValueError for texts that Redis
-    does not accept: blanks, nan, and numbers out of range (but "inf" is a number)."""
+    """The number that strtold reads from the whole text. Raises ValueError for a text that Redis
+    does not accept: one with blanks, nan, or a number out of range (but "inf" is a number)."""
     if len(text) > LONGEST_TEXT:
         raise ValueError
     if match := re.fullmatch(_DECIMAL, text):

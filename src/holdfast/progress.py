@@ -1,12 +1,12 @@
-"""How far a long piece of work has come: the interface between code that works and code that shows
-it to people. It imports nothing, and knows no terminal.
+"""The progress of long work: the interface between code that works and code that shows its progress
+to people. It imports nothing, and knows no terminal.
 """
 
 from collections.abc import Callable
 
-# The work, how much of it is done, how much there is (0: unknown), and the unit of both. Called
-# often, from the thread that works: a callee that shows something limits that itself. Work that
-# has another name follows the work before it.
+# Arguments: the name of the work, how much is done, how much there is (0: unknown), and the unit of
+# both. The thread that works calls it often, so a function that shows something must limit itself.
+# A new name means that the work before has ended.
 Progress = Callable[[str, int, int, str], None]
 
 # Units. Any other word is shown as it is.
@@ -16,4 +16,4 @@ KEYS = "keys"
 
 
 def unseen(work: str, done: int, total: int, unit: str) -> None:
-    """Shows nothing."""
+    """A Progress that shows nothing."""

@@ -1,8 +1,8 @@
 """XXH3, a hash function of 64 bits that is quick and not cryptographic. DIGEST of Redis 8.4 shows
 it, so clients compute the same number with any library that has it.
 
-Imports nothing of ours but _xxh3.c, if that is compiled. Without it, the sums of each block of 1 KB
-are computed by functions of Python that run in C: a megabyte takes about 15 ms.
+Imports nothing of ours but _xxh3.c, if that is compiled. Without it, built-in functions of Python,
+which run in C, compute the sums of each block of 1 KB: a megabyte takes about 15 ms.
 """
 
 from collections.abc import Iterator
@@ -98,7 +98,8 @@ def _mixed(data: bytes, at: int, secret_at: int) -> int:
 
 
 def _keys(secret_at: int, stripes: int) -> int:
-    """The parts of the secret for so many stripes, as one number to combine with their data."""
+    """The parts of the secret for this number of stripes, as one number to combine with their
+    data."""
     parts = [SECRET[secret_at + 8 * n : secret_at + 8 * n + STRIPE] for n in range(stripes)]
     return int.from_bytes(b"".join(parts), "little")
 
@@ -139,7 +140,8 @@ def _absorb(blocks: memoryview, _secret: bytes, first_lanes: tuple[int, ...]) ->
 
 
 def _sums(part: memoryview, keys: int) -> Iterator[int]:
-    """What stripes add to each lane: its products, and the words of the lane beside it."""
+    """The numbers that stripes add to each lane: its products, and the words of the lane beside
+    it."""
     words = unpack_from(f"<{len(part) // 8}Q", part)
     keyed = (int.from_bytes(part, "little") ^ keys).to_bytes(len(part), "little")
     halves = unpack_from(f"<{len(part) // 4}I", keyed)

@@ -129,7 +129,7 @@ def test_stopped_while_full(start_server: Start) -> None:
     acknowledged = fill_up(server, server.client())
     assert server.terminate() == 1
     assert "Traceback" not in server.stderr
-    assert f"what was acknowledged is in {server.db}" in server.stderr
+    assert f"all acknowledged writes are in {server.db}" in server.stderr
     assert check_file(Path(server.db)) == []
     server.start()
     assert_all_there(server.client(), acknowledged)

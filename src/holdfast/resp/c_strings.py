@@ -1,4 +1,4 @@
-"""Bytes as C reads them. Redis is written in C, and its errors and numbers show it."""
+"""Bytes as C reads them. Redis is written in C, so its errors and numbers often end at a NUL."""
 
 
 def c_string(text: bytes) -> bytes:

@@ -57,12 +57,12 @@ class SetReply(list["Reply"]):
 
 
 class Pairs(list["Reply"]):
-    """Lists of one key and one value each. In RESP3 a map, which may have a key twice; in RESP2 an
+    """Lists of one key and one value each. RESP3: a map, in which a key may come twice. RESP2: an
     array."""
 
 
 class Map(list["Reply"]):
-    """Keys and values in turn. In RESP3 a map, whose keys may be of any type; in RESP2 an array."""
+    """Keys and values in turn. RESP3: a map, whose keys may be of any type. RESP2: an array."""
 
 
 class Push(list["Reply"]):
@@ -70,12 +70,13 @@ class Push(list["Reply"]):
 
 
 class Attributed(list["Reply"]):
-    """Two items: facts about a reply, as a dict, and the reply. RESP2 has the reply only."""
+    """Two items: a dict with facts about a reply, and the reply. RESP2 has only the reply."""
 
 
 class Several(list["Reply"]):
-    """Any number of replies in the place of one. They follow each other without a header. Only
-    subscribing answers so. It answers even a client that switched replies off (CLIENT REPLY)."""
+    """Any number of replies in the place of one, one after the other and without a header. Only
+    the commands of subscriptions reply so. Their replies are sent even to a client that switched
+    replies off (CLIENT REPLY)."""
 
 
 # A tuple holds bytes only; it is the quick way to return many of them. The exact type of a reply

@@ -23,7 +23,7 @@ _INT64_MIN = -(2**63)
 
 # One inline argument: blanks, plain text, then at most one quoted part, which ends the argument.
 # `*+` never gives back the characters it took, so an escaped quote cannot close the string.
-# Compiled when first used: clients of other programs than telnet never send such a request.
+# Compiled when first used: only people who type into telnet or netcat send such requests.
 _INLINE_ARG = (
     rb"""(?s)[ \t\n\v\f\r]*+([^ \t\n\r"']*+)"""
     rb"""(?:"((?:\\.|[^"\\])*+)"(?=[ \t\n\v\f\r]|\Z)|'((?:\\'|[^'])*+)'(?=[ \t\n\v\f\r]|\Z))?"""
@@ -66,15 +66,16 @@ _DOLLAR: Final = ord("$")
 _ZERO: Final = ord("0")
 _CR: Final = ord("\r")
 _PLAIN_MAX_BYTES: Final = 256 * 1024
-MOST_AT_ONCE: Final = 256  # slowly read commands: 16 KB may hold 8,000, which take 20 ms
+# The most commands that are read slowly at once: 16 KB may hold 8,000, which would take 20 ms.
+MOST_AT_ONCE: Final = 256
 _PLAIN_MAX_ARGS: Final = _PLAIN_MAX_BYTES // len(b"$0\r\n\r\n")
 
 
 def _plain_number(data: bytes, pos: "i64") -> "tuple[i64, i64]":
     """The number at a position, and the start of the next line. -1 if the number is unusual.
 
-    Raises IndexError if the data ends too early. This reads byte by byte because it is compiled:
-    it takes a third of the instructions that `split` takes.
+    Raises IndexError if the data ends too early. It reads byte by byte, which in compiled code
+    takes a third of the instructions that `split` takes.
     """
     number: i64 = data[pos] - _ZERO
     if not 0 <= number <= 9:
@@ -103,12 +104,12 @@ class RequestParser:
         self.max_args = 1024 * 1024
         self.max_buffered = 1024 * 1024 * 1024
         self.authenticated = authenticated
-        # The reason why the stream ended. Latin-1: each quoted byte of the peer is one character.
+        # The reason why the stream ended. Each byte of the peer in it is one character of Latin-1.
         self.error: ProtocolError | None = None
         # The parser stopped before the end of its input. The caller runs the commands so far, sets
-        # `authenticated`, and calls `feed(b"")`. There are two reasons to stop: the next command
-        # is too long for a client that has not authenticated, or so many commands were read
-        # slowly that other clients have their turn first.
+        # `authenticated`, and calls `feed(b"")`. There are two reasons to stop. Either the next
+        # command is too long for a client that has not authenticated, or so many commands were
+        # read slowly that other clients must have their turn.
         self.held = False
         self._buffer = bytearray()
         self._pos = 0  # the buffer is parsed up to here
@@ -270,8 +271,8 @@ class RequestParser:
         raise ProtocolError(f"Protocol error: invalid {what}")
 
     def _hold(self, may_hold: bool, what: str) -> None:
-        """Refuse an argument that is too long before authentication. If earlier commands are still
-        to run, wait: one of them may authenticate."""
+        """Refuse a command that is too long for a client that has not authenticated. If earlier
+        commands have not run yet, hold it instead: one of them may authenticate."""
         if not may_hold:
             raise ProtocolError(f"Protocol error: unauthenticated {what}")
         self.held = True

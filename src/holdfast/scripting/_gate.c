@@ -3,8 +3,8 @@
  * For each call, lupa makes a tuple, a dict and a frame, releases and takes the GIL, and checks for each
  * value whether it is a Python object. That takes several times as long as a command. So the two ways that
  * every script uses are here, for the values that nearly all scripts use: arguments that are texts and
- * numbers; replies that are texts, numbers, nil, OK and arrays of those. All other values go through lupa;
- * redis.lua has that way. Where this file is not compiled, every call goes that way. Commands that need no
+ * numbers; replies that are texts, numbers, nil, OK and arrays of those. All other values go through lupa, as
+ * redis.lua does it. If this file is not compiled, every call goes through lupa. Commands that need no
  * admission are called and counted in this file, too.
  *
  * The library of lupa exports the functions of Lua with the interface of Lua 5.1. It does not ship their
@@ -49,7 +49,7 @@ enum { LUA_TNIL, LUA_TBOOLEAN, LUA_TLIGHTUSERDATA, LUA_TNUMBER, LUA_TSTRING, LUA
 #define LUA_MULTRET (-1)
 #define LUA_ERRMEM 4
 #define LUA_GCCOUNT 3
-#define NO_NUMBER (-2) /* luaL_ref never returns it */
+#define NO_NUMBER (-2) /* a number that luaL_ref never returns */
 
 #define LUA_FUNCTIONS(F)                                                                           \
     F(int, lua_gettop, (lua_State *))                                                              \
@@ -97,7 +97,7 @@ static int find_lua(const char *path)
 
 /* -- the gate of one Lua -------------------------------------------------------------------- */
 
-#define LARGE_REPLY (1 << 20) /* bytes; Python checks whether Lua has memory for it */
+#define LARGE_REPLY (1 << 20) /* bytes; for larger replies Python checks whether Lua has memory */
 #define MOST_VALUES 200       /* of arguments that are passed one by one */
 #define DEEPEST 8             /* arrays in arrays */
 #define EXACT 1e16            /* a double below it has all digits of a whole number */
@@ -115,8 +115,8 @@ typedef struct {
     PyObject *name;    /* of the command, as scripts spell it */
     PyObject *run;     /* takes the list of all arguments, the name first; checks, calls and counts */
     PyObject *handler; /* takes the session and that list; NULL: use `run` */
-    PyObject *ended;   /* called after a call of `handler` that failed or was slow */
-    Tally *tally;      /* counts all other calls */
+    PyObject *ended;   /* is called after each call of `handler` that failed or was slow */
+    Tally *tally;      /* counts all other calls of `handler` */
     int least, most;   /* number of arguments that `handler` takes */
     int opens;         /* from this level on, a call needs no admission */
 } Door;
@@ -145,7 +145,7 @@ typedef struct {
     char is_running;   /* `gate_run` is running: see rule 2 */
     int open_to;       /* doors up to this level are open for the script */
     int limit_kb;      /* no call begins while Lua has more memory in use */
-    char resp3;        /* the script wants RESP3 replies: nearly none is plain */
+    char resp3;        /* the script wants RESP3 replies, of which nearly none is plain */
 } Gate;
 
 typedef struct {
@@ -351,7 +351,7 @@ static int64_t now_ns(void)
 static PyObject *handled(const Gate *gate, const Door *door, PyObject *argv)
 {
     PyObject *ended = door->ended, *arguments[] = {gate->session, argv};
-    Tally *tally = door->tally; /* read now: the handler may add doors, and then they move */
+    Tally *tally = door->tally; /* read now: if the handler adds doors, all doors move in memory */
     int64_t start_ns = now_ns();
     PyObject *reply = PyObject_Vectorcall(door->handler, arguments, 2, NULL);
     int64_t ns = now_ns() - start_ns;
@@ -558,7 +558,7 @@ static void drop(Gate *gate, int number)
         int most = 2 * gate->most_drops + 16;
         int *dropped = PyMem_Realloc(gate->dropped, (size_t)most * sizeof(int));
         if (dropped == NULL)
-            return; /* Lua keeps the function for ever: nothing could catch an error here */
+            return; /* Lua keeps this function for ever, because no caller could handle an error */
         gate->dropped = dropped;
         gate->most_drops = most;
     }

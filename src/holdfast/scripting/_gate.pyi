@@ -1,4 +1,4 @@
-"""What _gate.c has for Python."""
+"""The interface of _gate.c for Python."""
 
 from collections.abc import Callable
 from typing import Any, Final, final
@@ -8,7 +8,7 @@ SLOTS: Final[int]
 
 @final
 class Held:
-    """A function of Lua's, as long as this is there."""
+    """Keeps a function of Lua alive."""
 
 @final
 class Tally:
@@ -18,7 +18,7 @@ class Tally:
 
 @final
 class Gate:
-    """Between Python and one Lua."""
+    """The gate between Python and one Lua state."""
 
     resp3: bool
     open_to: int

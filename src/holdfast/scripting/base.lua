@@ -10,7 +10,7 @@ local raw_load, raw_pcall, raw_insert, collect = load, pcall, table.insert, coll
 local sub, gsub, floor, ceil = string.sub, string.gsub, math.floor, math.ceil
 local survived, READ_ONLY = python.survived, python.READ_ONLY
 
--- Raises for a missing argument: without this check it would be taken for a nil.
+-- Raises an error if an argument is missing. Without this check it would count as nil.
 local function present(kind, ...)
   if select("#", ...) == 0 then bad_argument(1, kind .. " expected, got no value") end
   return ...
@@ -58,14 +58,14 @@ function G.setmetatable(...)
   return raw_setmetatable(present("table", ...))
 end
 
--- The most elements that C may move, and the most that it may sort, in one call: no hook runs there, so
--- nothing can interrupt it. At worst such a call takes a second.
+-- The most elements that C may move, and the most that it may sort, in one call. No hook runs in C, so nothing
+-- can interrupt such a call. At worst it takes a second.
 local MUCH, MOST_SORTED = 1e6, 1e4
 
 local tables = python.only(table, "concat maxn")
 local sort = nested(table.sort)
 local function is_less(a, b) return a < b end
--- A hostile list makes C's sort take n^2 comparisons. If a Lua function compares, each comparison is some
+-- For a hostile list, C's sort takes n^2 comparisons. If a Lua function compares, each comparison takes some
 -- Lua instructions, so the hook runs, and the sort can be interrupted.
 function tables.sort(...)
   local list, order = present("table", ...)
@@ -105,8 +105,8 @@ function G.collectgarbage(what, argument)
   return 0
 end
 
--- The parser is slow for some texts: for each element of a chain of `or` it walks the whole chain. No hook
--- runs while it parses. So the parser gets the text in pieces, and the clock is checked before each piece.
+-- The parser is slow for some texts: for each element of a chain of `or` it walks through the whole chain. No
+-- hook runs while it parses. So the parser gets the text in pieces, and the clock is checked before each piece.
 local PIECE_BYTES = 4096
 local function in_pieces(read)
   local text, at = "", 1
@@ -122,8 +122,8 @@ local function in_pieces(read)
   end
 end
 
--- Loads text only, no bytecode: no check of bytecode is reliable. An error is raised again here because
--- LuaJIT's load() catches an error of the hook, but then still believes that the hook runs, and no hook
+-- Loads text only. Bytecode is refused, because no check of bytecode is reliable. An error is raised again
+-- here: LuaJIT's load() catches an error of the hook, but still believes that the hook runs, and then no hook
 -- would ever run again. A pcall outside of the hook repairs that.
 local function load_or_raise(read, name)
   local chunk, problem = raw_load(in_pieces(read), name, "t", ENV)
@@ -171,7 +171,7 @@ local function number_at(index, count, value)
   bad_argument(index, "number expected, got " .. (index > count and "no value" or type(value)))
 end
 
--- LuaJIT's functions do not check that there is an argument: without one they read old values of the stack.
+-- LuaJIT's functions do not check whether there is an argument. Without one they read old values of the stack.
 function maths.floor(...) return floor(present("number", ...)) end
 function maths.ceil(...) return ceil(present("number", ...)) end
 function maths.deg(...) return number_at(1, select("#", ...), ...) / (math.pi / 180) end

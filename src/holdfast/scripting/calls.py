@@ -1,8 +1,8 @@
 """`redis.call` on the side of Python: the call of a script, and the reply that the script gets.
 
-Where the gate is compiled (_gate.c), the gate runs commands. Then only these come here: replies
-that are more than plain values, errors, and calls that the gate does not let through. Where the
-gate is not compiled, every call comes here.
+If the gate is compiled (_gate.c), the gate runs commands. This file then gets only replies that are
+more than plain values, errors, and calls that the gate does not let through. If the gate is not
+compiled, this file gets every call.
 """
 
 from types import NoneType
@@ -15,7 +15,7 @@ from holdfast.scripting.conversions import (
     BAD_ARGUMENT,
     ERROR,
     KILLED,
-    LACK,
+    NO_ROOM,
     STATUS,
     arguments,
     to_lua,
@@ -23,7 +23,8 @@ from holdfast.scripting.conversions import (
 
 LARGE_REPLY: Final = 1 << 20
 FEW: Final = 64
-SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # their content does not matter
+# Replies of these types are small, whatever their content is.
+SMALL = frozenset({Simple, NoneType, NullArray, bool, float})
 
 NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
 
@@ -50,7 +51,7 @@ class ScriptHost(Protocol):
 
     def callee(self, name: bytes) -> Callee | None:
         """The command of this name. None if scripts may not call it, or if it has subcommands.
-        Raises CommandError when there is none."""
+        Raises CommandError if there is no such command."""
         ...
 
     def call(self, argv: list[bytes]) -> Reply:
@@ -58,7 +59,8 @@ class ScriptHost(Protocol):
         ...
 
     def may_call(self, argv: list[bytes]) -> bool:
-        """Whether the user may run this command. Raises CommandError when there is none."""
+        """Whether the user may run this command. Raises CommandError if there is no such
+        command."""
         ...
 
     def set_protocol(self, version: int) -> None: ...
@@ -73,8 +75,8 @@ class ScriptHost(Protocol):
 
 
 class Calls:
-    """The calls from one Lua state. No function that Lua calls here may raise: the script would get
-    a Python object."""
+    """The calls from one Lua state. A function that Lua calls here must not raise, because the
+    script would get a Python object."""
 
     def __init__(self, host: ScriptHost, lua: Any, gate: Any, max_bytes: int) -> None:
         self._host = host
@@ -101,18 +103,18 @@ class Calls:
     # -- through the gate ---------------------------------------------------------------------
 
     def door(self, name: bytes) -> int | bool | None:
-        """The number of a new door to a command. False: scripts may not call it by a door. None:
-        there is no such command."""
+        """Open a door to a command and return its number. False if scripts may not call the command
+        by a door, None if there is no such command."""
         try:
             callee = self._host.callee(name)
             if callee is None:
                 return False
             return int(self._gate.door(callee.name, callee.call, callee.quick))
-        except BaseException:  # noqa: BLE001 - whatever it is, it will be met again
+        except BaseException:  # noqa: BLE001 - the call itself will meet the same error
             return None
 
-    def rest(self) -> Any:
-        """Returns the reply that the gate could not convert."""
+    def fetch(self) -> Any:
+        """The reply that the gate could not convert."""
         reply = self._gate.take()
         if isinstance(reply, CommandError):
             return (reply.with_traceback(None).message, ERROR)
@@ -140,7 +142,7 @@ class Calls:
             return (None, KILLED)
 
     def call_many(self, args: Any, count: float) -> Any:
-        """For more arguments than Lua can pass one by one. (A nil among them is dropped.)"""
+        """`call` with more arguments than Lua can pass one by one. (Drops a nil among them.)"""
         values = list(args.values())
         return self.call(*values) if len(values) == count else (BAD_ARGUMENT.message, ERROR)
 
@@ -175,7 +177,7 @@ class Calls:
         elif type(reply) in SMALL:
             return self._convert[type(reply)](reply)
         if self._is_too_much(reply):
-            return (None, LACK)
+            return (None, NO_ROOM)
         return self._convert[type(reply)](reply)
 
     def _plain(self, items: list[Reply]) -> list[Any] | None:

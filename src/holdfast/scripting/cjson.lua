@@ -7,7 +7,7 @@ local byte, char, find, sub, format = string.byte, string.char, string.find, str
 local gsub, concat, type, tonumber, next, rawget = string.gsub, table.concat, type, tonumber, next, rawget
 local floor, huge, select, tostring = math.floor, math.huge, select, tostring
 local watch = python.watch
-local PIECE_BYTES = 2 ^ 16 -- C escapes each byte of a piece at once; no hook runs meanwhile
+local PIECE_BYTES = 2 ^ 16 -- C escapes a piece in one call, during which no hook runs
 
 local ESCAPED, escapes = "[%c\"\\/\127]", {}
 for code = 0, 31 do escapes[char(code)] = format("\\u%04x", code) end
@@ -266,7 +266,7 @@ local function new()
     return c == "\0" and "" or c
   end
 
-  -- Raises an error: there is another token at `at` than `what`.
+  -- Raises an error because the token at `at` is not `what`.
   local function unexpected(what, c)
     local index = at
     local name = token_names[c] or (c == "" and "T_END")

@@ -52,7 +52,7 @@ local function pack_string(text)
   return "\219" .. big_endian(size, 4) .. text
 end
 
--- Returns the length of a table that is an array; for another table nil and its number of pairs.
+-- Returns the length of a table that is an array. For any other table returns nil and its number of pairs.
 local function measure(table)
   local most, items, is_array = 0, 0, true
   for key in next, table do

@@ -1,8 +1,8 @@
 """Converts replies to Lua values, and the results of scripts to replies.
 
-To Lua: a plain value stays as it is. Other values become a tuple `(value, kind, …)` that redis.lua
-understands, because a closure there makes a small table faster than Python does; or they become a
-table that is made here.
+To Lua: a plain value stays as it is. Other values become a tuple `(value, kind, …)`, of which
+redis.lua makes a table: for small tables Lua is faster than Python. Or they become a table that is
+made here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,12 +25,12 @@ from holdfast.resp import (
 )
 from holdfast.resp.c_strings import c_string
 
-# The numbers are those of redis.lua.
+# The kinds of values, with the numbers that redis.lua has for them.
 STATUS: Final = 1
 ARRAY: Final = 2
 ERROR: Final = 3
 KILLED: Final = 4
-LACK: Final = 5
+NO_ROOM: Final = 5
 MOST_VALUES: Final = 200
 EXACT: Final = 10**16  # below it, no digit of an integer gets lost
 
@@ -43,7 +43,7 @@ Converter = Callable[[Any], Any]
 
 
 def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
-    """For each type of reply, how it becomes a Lua value while the script uses this protocol."""
+    """For each type of reply, the function that makes a Lua value of it for this protocol."""
     inner: dict[type, Converter] = {}
 
     def array(items: Iterable[Reply]) -> Any:
@@ -152,8 +152,8 @@ def arguments(values: Iterable[object]) -> list[bytes]:
 
 
 def integer(number: int | float) -> int:
-    """The integer that C makes of a double by a cast to long long. A number that lupa made an int
-    fits."""
+    """The integer that C makes of a double by a cast to long long. (An int from lupa is in the
+    range of long long.)"""
     if type(number) is int:
         return number
     return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
@@ -161,7 +161,7 @@ def integer(number: int | float) -> int:
 
 _NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
-# The numbers with which results.lua flattens the result of a script.
+# The codes that results.lua uses when it flattens the result of a script.
 _ARRAY_OF, _NIL, _BOOLEAN, _ERROR, _STATUS, _DOUBLE, _MAP, _SET, _BIG, _VERBATIM = range(1, 11)
 _COUNTED_ERROR = 11
 

@@ -1,6 +1,6 @@
--- Gives errors the position and the words that they have in Redis. When one of our functions raises an
--- error, or a C function that it called, that function does not know the line or the name by which the
--- script called it. The handler of the error finds both, while the frames of the calls still exist.
+-- Gives errors the position and the words that they have in Redis. If one of our functions, or a C function
+-- that it calls, raises an error, it does not know the line of the script, or the name by which the script
+-- called our function. The handler of the error finds both, while the frames of the calls still exist.
 
 local debug, string = ...
 

@@ -1,4 +1,4 @@
--- The globals of a library while it is loaded: its code can register functions, and do little else.
+-- The globals of a library while it is loaded. Its code can register functions, and do little else.
 -- Error texts are those of Redis.
 
 local redis, protect, strict, raise = ...

@@ -1,11 +1,12 @@
--- The order in which Redis's Lua walks over a small table. That of this Lua is another one in each process.
--- The order is that of Redis unless two keys have the same place in its hash table. Then the key that came
--- first has it, and nothing here knows which one that was; the order is the same each time nevertheless.
+-- Walks over a small table in the order of Redis's Lua. (The order of LuaJIT is another one in each process.)
+-- The order equals that of Redis, unless two keys have the same place in Redis's hash table. There the key that
+-- came first has the place, but the order in which keys came is not known here. So the order may then differ
+-- from Redis's, but it is the same each time.
 
 local byte, next, rawget, sort, type = string.byte, next, rawget, table.sort, type
 local band, bxor, lshift, rshift = bit.band, bit.bxor, bit.lshift, bit.rshift
 
-local MOST = 32 -- keys; it takes too long to order more
+local MOST = 32 -- keys; to order more would take too long
 
 -- The hash of a string in Lua 5.1.
 local function hash(text)
@@ -17,7 +18,7 @@ local function hash(text)
   return number
 end
 
--- The keys by their place, from 0 on. Without `is_last_try`, nil if two of them want the same place.
+-- The keys by their places, from 0 on. If two keys have the same place: nil, unless this is the last try.
 local function placed(keys, count, is_last_try)
   local size = 1
   while size < count do size = size * 2 end
@@ -32,7 +33,7 @@ local function placed(keys, count, is_last_try)
       if band(hash(other), size - 1) == place then
         place = free
       else
-        places[free] = other -- it was there for want of a place of its own
+        places[free] = other -- that key has another place, which was taken
       end
     end
     places[place] = key
@@ -40,7 +41,7 @@ local function placed(keys, count, is_last_try)
   return places, size
 end
 
--- An iterator for `for`, as `next` is, over any table.
+-- Returns an iterator for `for` over any table, as `next` is one.
 return function(table)
   local keys, count = {}, 0
   for key in next, table do

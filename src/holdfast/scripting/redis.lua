@@ -5,7 +5,7 @@ local python = ...
 local error, type, select, unpack, tostring, tonumber = error, type, select, unpack, tostring, tonumber
 local concat, match, sub = table.concat, string.match, string.sub
 local call_engine, check_memory, used_kb, limit_kb = python.call, python.check_memory, gcinfo, python.limit_kb
-local new_call, find_door, rest = python.new_call, python.door, python.rest
+local new_call, find_door, fetch = python.new_call, python.door, python.fetch
 local MOST_VALUES = 200 -- passed as arguments; more values are passed in a table
 
 local redis = {}
@@ -16,14 +16,14 @@ end
 
 -- -- calling -----------------------------------------------------------------------------------
 
--- An answer of the engine is a plain value, or a value and its kind; `built` makes the Lua value of it.
-local STATUS, ARRAY, ERROR, KILLED, LACK = 1, 2, 3, 4, 5
+-- A reply from Python is a plain value, or a value and its kind. `built` makes the Lua value of the latter.
+local STATUS, ARRAY, ERROR, KILLED, NO_ROOM = 1, 2, 3, 4, 5
 
 local function built(value, kind, ...)
   if kind == STATUS then return { ok = value } end
   if kind == ARRAY then return { ... } end
   if kind == ERROR then return { err = value, ignore_error_stats_update = true } end
-  if kind == LACK then error("not enough memory", 0) end
+  if kind == NO_ROOM then error("not enough memory", 0) end
   python.die() -- KILLED
 end
 
@@ -53,8 +53,8 @@ local function ask(...)
   return call_engine(unpack(all, 1, count))
 end
 
--- Used where the gate is compiled (_gate.c): the number of the gate's door to each command, by the name as
--- scripts spell it. A call that has no door, or that its door does not pass, goes through Python in full.
+-- If the gate is compiled (_gate.c): the number of the gate's door to each command, by the name as scripts
+-- spell it. A call without a door, or that its door does not let through, goes through Python (`in_full`).
 local DOORS = {}
 local MOST_DOORS, known = 4096, 0 -- a limit, because scripts can spell a name in many ways (GET, get, gEt)
 
@@ -76,7 +76,7 @@ local function caller(answer)
     find((...))
     return in_full(...)
   end
-  return new_call(DOORS, otherwise, function() return answer(rest()) end)
+  return new_call(DOORS, otherwise, function() return answer(fetch()) end)
 end
 redis.call, redis.pcall = caller(answered_or_raised), caller(answered)
 

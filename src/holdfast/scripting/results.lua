@@ -1,4 +1,4 @@
--- Flattens the result of a script into one list, because it is slow for Python to walk Lua tables.
+-- Flattens the result of a script into one list, because Python is slow at walking through Lua tables.
 
 local behind = ...
 
@@ -25,7 +25,7 @@ end
 -- The flat form: a string or number is one item. Any other value is `true`, one of these codes, and its
 -- data, if it has any.
 local ARRAY_OF, NIL, BOOLEAN, AN_ERROR, A_STATUS, DOUBLE, MAP, SET, BIG, VERBATIM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local COUNTED_ERROR = 11 -- an error of a command: INFO has counted it already
+local COUNTED_ERROR = 11 -- an error of a command, which INFO has counted already
 local DEEPEST = 200 -- levels; Redis stops at 7,995, the limit of its stack
 
 local function coded(into, size, code, value)

@@ -67,11 +67,11 @@ function on_step()
   end
 end
 
--- Sets the hook before each script, because the script before may have left another one.
+-- Sets the hook before each script, because the previous script may have left another one.
 local function begin() sethook(on_step, "", STEP) end
 
--- Raises above the limit of memory: no call into Python may begin then, because an allocation of Lua that
--- fails inside such a call cannot be handled.
+-- Raises an error if memory is above the limit. No call into Python may begin then, because an allocation of
+-- Lua that fails inside such a call cannot be handled.
 local function check_memory()
   if used_kb() > limit_kb then
     collect("collect")
@@ -87,8 +87,8 @@ for name in ("acl_check find log pack sha1hex strtod unpack"):gmatch("%S+") do
   end
 end
 
--- Limits the depth of functions that C calls and that call C again: each level uses C's stack, and nothing
--- guards that stack against overflow.
+-- Limits the depth of functions that C calls and that call C again. Each level uses C's stack, and nothing
+-- protects that stack from an overflow.
 local DEEPEST_C = 150
 local depth = 0
 
@@ -219,10 +219,9 @@ function G.pcall(...)
   if select("#", ...) == 0 then return false, "attempt to call a boolean value" end
   return caught(unnested(depth, caught_here(...)))
 end
--- The handler of a script runs after the frames below xpcall are gone. If it ran earlier, it could run
--- inside the hook, when the error was raised there (for lack of stack, for example). No hook runs inside a
--- hook, so a loop in the handler would have no end. A handler that fails handles its own error, as in Lua
--- 5.1.
+-- The error handler of a script runs after the frames below xpcall are gone. If it ran earlier, it could run
+-- inside the hook: there, too, an error may be raised, such as for lack of stack. No hook runs inside a hook,
+-- so nothing could end a loop in the handler. A handler that fails handles its own error, as in Lua 5.1.
 local MOST_HANDLERS = 221
 local function handled(handler, ok, ...)
   survived()
@@ -294,7 +293,7 @@ local function failed(problem)
   return FAILED, problem.err, problem.source, problem.line, problem.ignore_error_stats_update == true
 end
 
--- Handles an error in `failed`: the hook can end that function, too, and it may lack memory.
+-- Handles an error of `failed`: the hook can end that function, too, or memory may not suffice for it.
 local function safely(ok, ...)
   if ok then return ... end
   if dead then return killed() end
@@ -330,8 +329,7 @@ local function split(key_count, ...)
   return { unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) }
 end
 
--- These functions run inside the xpcall of `enter`, so an error in their own work is caught as one of the
--- script is.
+-- These functions run inside the xpcall of `enter`, so their own errors are caught like those of the script.
 local function run_with(script, keys, args)
   G.KEYS, G.ARGV = keys, args
   return result_of(script())
@@ -360,11 +358,12 @@ local function loaded(ending, ...)
   return ending, ...
 end
 
--- The collector starts when memory has grown by half since its last end. This Lua state is so small that
--- the collector would run all the time. The ballast costs 2 MB and makes it start fifteen times more rarely.
+-- The collector starts when memory has grown by half since its last run. This Lua state is so small that the
+-- collector would run all the time. The ballast takes 2 MB, and makes the collector start fifteen times more
+-- rarely.
 collect("setpause", 150)
 local ballast = string.rep("x", 2 ^ 21) -- not our own rep, which may end a script
-debug = nil -- else lupa looks `traceback` up for each call, and adds a traceback to each error
+debug = nil -- otherwise lupa looks up `traceback` for each call, and adds a traceback to each error
 
 return {
   run = function(...) return enter(run, ...) end,

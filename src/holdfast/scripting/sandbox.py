@@ -49,7 +49,7 @@ LIBRARIES = (
 )
 LOG_LEVELS = tuple(LEVELS.values())  # of LOG_DEBUG to LOG_WARNING
 
-# How a script ended, in the numbers of sandbox.lua, if its result is no plain value.
+# How a script ended, if its result is no plain value; with the numbers that sandbox.lua has.
 _TABLE: Final = 1
 _FLAT: Final = 2
 _ARRAY: Final = 3
@@ -83,7 +83,7 @@ class Sandbox:
         )
         self._used_bytes = self._lua.get_memory_used
         self._max_bytes = max_bytes
-        self._much_bytes = max_bytes // 2  # then it is time to collect garbage
+        self._much_bytes = max_bytes // 2  # if more is needed, garbage is collected before
         self._lua.execute(b"jit.off() jit.flush()")
         table = self._lua.table_from
         self._gate, new_call, self._hold_function = self._open_gate()
@@ -91,7 +91,7 @@ class Sandbox:
         functions = {
             b"new_call": new_call,
             b"door": calls.door,
-            b"rest": calls.rest,
+            b"fetch": calls.fetch,
             b"call": calls.call,
             b"call_many": calls.call_many,
             b"tick": self._tick,
@@ -125,13 +125,13 @@ class Sandbox:
         try:
             gate = GATE.Gate(luajit21.__file__, self._lua, OK, self._max_bytes // 1024)
         except ImportError as error:  # this lupa was linked in another way
-            log.info("scripts run slower: %s", error)
+            log.info("scripts run more slowly, without the compiled gate: %s", error)
             return None, None, None
         link = self._lua.eval(b"package.loadlib")
         return gate, *link(GATE.__file__.encode(), b"holdfast_gate")(id(gate))
 
     def _hold(self, function: Any) -> Any:
-        """Registers a Lua function for `_enter`."""
+        """Register a Lua function for `_enter`."""
         if self._gate is None:
             return function
         return self._gate.held(self._hold_function(function))
@@ -169,8 +169,8 @@ class Sandbox:
     # -- running ------------------------------------------------------------------------------
 
     def compile(self, text: bytes, name: bytes) -> Any:
-        """Compiles a script to a function for `run`. Raises CommandError with the text of Lua's
-        error. It also raises as `run` does, because compiling may take too long, too."""
+        """Compile a script to a function for `run`. Raises CommandError with the text of Lua's
+        error. Raises also the errors of `run`, because compiling may take too long, too."""
         return self._hold(self._compiled(text, name))
 
     def _compiled(self, text: bytes, name: bytes) -> Any:
@@ -180,8 +180,8 @@ class Sandbox:
         if kept is not text:
             try:
                 return self._loaded(kept, name)
-            except CommandError:  # the error has to be about the text as the client sent it
-                pass
+            except CommandError:
+                pass  # compiled again below: the error must refer to the text that the client sent
         return self._loaded(text, name)
 
     def _loaded(self, text: bytes, name: bytes) -> Any:
@@ -204,9 +204,10 @@ class Sandbox:
         session: object = None,
         open_to: int = 0,
     ) -> Reply | Failure:
-        """Run a script. `argv` is the argv of EVAL: keys and arguments begin at its fourth element;
-        a function gets them as its arguments. The gate may run the commands in `open_to` for the
-        session without the host. Raises Killed, or the error by which the host ended the script."""
+        """Run a script. `argv` is the argv of EVAL: keys and arguments begin at its fourth element.
+        With `as_arguments` they are the arguments of the function, else KEYS and ARGV. The gate
+        runs commands up to the level `open_to` for the session without asking the host. Raises
+        Killed, or the error by which the host ended the script."""
         calls = self._calls
         if calls.resp3:
             calls.setresp(2)
@@ -248,8 +249,8 @@ class Sandbox:
         return reply
 
     def load(self, text: bytes) -> list[Registered] | Failure:
-        """Run the code of a library; returns the functions that it registers. Raises CommandError
-        with the text of Lua's error if it is not valid, and raises as `run` does."""
+        """Run the code of a library; return the functions that it registers. Raises CommandError
+        with the text of Lua's error if the code is not valid, and the errors of `run`."""
         code = self._compiled(text, b"@user_function")
         try:
             result = self._world[b"load_library"](code)
@@ -298,26 +299,23 @@ class Sandbox:
         return Failure(message, source, line, is_counted)
 
     def _has_room(self, nbytes: int) -> bool:
-        """Whether Lua has room for so many bytes. If an allocation failed outside of a protected
-        call, the process would end. LuaJIT does not collect garbage when an allocation fails, so
-        this is done here before.
-
-        LuaJIT does not collect garbage when an allocation fails: it is done in good time.
-        """
+        """Whether Lua has room for this number of bytes. If an allocation failed outside of a
+        protected call, the process would end. LuaJIT does not collect garbage when an allocation
+        fails, so garbage is collected here, before."""
         if self._lua.get_memory_used() + 2 * nbytes > self._much_bytes:
             self._collect_garbage()
         return bool(self._lua.get_memory_used() + 2 * nbytes <= self._max_bytes)
 
     def _collect_garbage(self) -> None:
-        """Collecting takes memory itself, so the limit is raised meanwhile."""
+        """Collect garbage. This takes memory itself, so the limit is raised meanwhile."""
         lua = self._lua
         lua.set_max_memory(self._max_bytes + 4 * MARGIN_BYTES)
         self._world[b"collect"]()
         lua.set_max_memory(max(self._max_bytes + MARGIN_BYTES, lua.get_memory_used() + 1))
 
     def _tick(self) -> bool:
-        """Called from Lua: whether the script has to end. It returns no text, because making one
-        could fail where memory is short."""
+        """Called from Lua: whether the script has to end. It returns no text, because there may be
+        too little memory to make one in Lua."""
         if self._gate is not None:
             time.sleep(0)  # through the gate a script keeps the GIL, so other threads run here
         try:
@@ -339,8 +337,8 @@ def _sha1hex(text: bytes) -> bytes:
 
 
 def _log(level: float, text: bytes, size: int) -> None:
-    """One line for each message: a script must not be able to write a text that looks like another
-    entry of the log."""
+    """Log a message of a script as one line, so that no script can write a text that looks like
+    another entry of the log."""
     shown = one_line(text.decode("utf-8", "backslashreplace"))
     if size > len(text):
         shown += f" [the first {len(text)} of {size} bytes]"
@@ -348,13 +346,13 @@ def _log(level: float, text: bytes, size: int) -> None:
 
 
 def _find(text: bytes, part: bytes, start: float) -> int | None:
-    """This search takes linear time; the search of Lua's C library does not."""
+    """Search in linear time. (The time of the search in Lua's C library is not linear.)"""
     at = text.find(part, int(start) - 1)
     return at + 1 if at >= 0 else None
 
 
 def _pack(code: bytes, number: float) -> bytes:
-    """A number as C would store it, for any argument."""
+    """The bytes in which C stores a number. No argument is an error."""
     form = code.decode()
     if form[1] == "q":
         return struct.pack(form, integer(number) if number == number else INT64_MIN)
@@ -369,7 +367,7 @@ def _unpack(code: bytes, text: bytes) -> float:
 
 
 def _strtod(text: bytes) -> float:
-    """The parts of a well-formed number."""
+    """The number that a well-formed text denotes, decimal or hexadecimal."""
     if b"x" not in text.lower():
         return float(text)
     try:

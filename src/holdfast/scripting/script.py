@@ -1,4 +1,4 @@
-"""A compiled script with the Lua state it belongs to, and the ways in which a script fails.
+"""A compiled script with the Lua state that it belongs to, and the ways in which a script fails.
 
 This file imports no Lua: a server has none until the first script runs.
 """
@@ -19,8 +19,8 @@ class Failure(NamedTuple):
     is_counted: bool = False  # see CommandError
 
 
-class Killed(Exception):  # noqa: N818 - it is what happened to the script
-    """The host ended the script: its reason, or what it raised."""
+class Killed(Exception):  # noqa: N818 - the script was killed, which may be no error
+    """The host ended the script. `failure` has the reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message.decode())
@@ -39,7 +39,8 @@ class Registered(NamedTuple):
 
 @final
 class Role(NamedTuple):
-    """What a script belongs to, and which of its keys names that."""
+    """The kind of object that a script works on (a semaphore or a build queue), and the number of
+    the key that names this object."""
 
     kind: str
     key_number: int  # from 1, as in KEYS
@@ -74,8 +75,8 @@ class CompiledScript:
         self.sandbox = sandbox
         self.function = function
         self.text = text  # for SCRIPT SHOW
-        # The line of an error for which Lua has no frame. LuaJIT drops the frames of tail calls,
-        # which stand in a `return`, so this is the line of the last one.
+        # The line that an error gets for which Lua has no frame. LuaJIT drops the frames of tail
+        # calls, which stand in a `return`, so this is the line of the last `return`.
         self.last_return = text.count(b"\n", 0, max(text.rfind(b"return"), 0)) + 1
         self.flags = flags  # None: without a shebang, as scripts were before Redis 7
         self.is_function = is_function

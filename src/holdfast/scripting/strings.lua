@@ -48,7 +48,7 @@ end
 
 -- -- format -----------------------------------------------------------------------------------------
 
--- LuaJIT's format accepts more than that of Lua 5.1. What Lua 5.1 does not accept is refused before the call.
+-- LuaJIT's format accepts more than that of Lua 5.1. Formats that Lua 5.1 refuses are refused before the call.
 local TOO_LONG = "invalid format (width or precision too long)"
 
 local specifications_of = remembering(function(form)
@@ -112,8 +112,8 @@ end
 -- -- how much work a pattern can be ---------------------------------------------------------------
 
 -- Parses a pattern into its items, each with its quantifier. A malformed pattern ends with an item that
--- raises an error when it is matched, because C raises only when it reaches that place. In gmatch, `^` is
--- an ordinary character.
+-- raises an error when it is matched, because C raises the error only when it reaches that place. In gmatch,
+-- `^` is an ordinary character.
 local function parse(pattern, for_gmatch)
   local nodes, at, size = {}, 1, #pattern
   local anchored = not for_gmatch and sub(pattern, 1, 1) == "^"
@@ -174,9 +174,9 @@ local function parse(pattern, for_gmatch)
   return nodes, anchored
 end
 
--- The power of the length of a text to which the work of a match grows. Each repeating item counts, and so
--- does the start of a match that is not anchored. A repeating item at the end of the pattern does not count:
--- no item follows that could fail and make it try another length.
+-- The work of a match grows with some power of the length of the text. This is the exponent. Each repeating
+-- item counts, and so does the start of a match that is not anchored. A repeating item at the end of the
+-- pattern does not count: no item follows that could fail and make it try another length.
 local function power_of(pattern, for_gmatch)
   local nodes, anchored = parse(pattern, for_gmatch)
   local power = anchored and 0 or 1
@@ -392,7 +392,7 @@ function strings.gmatch(...)
 end
 strings.gfind = strings.gmatch
 
--- Whether C may build the replacements. A replacement without `%` is copied as it is; only memory limits it.
+-- Whether C may build the replacements. (A replacement without `%` is only copied, so memory limits it.)
 local function is_short(text, replacement)
   return type(text) ~= "string" or type(replacement) ~= "string" or #text * #replacement <= MUCH
     or not raw_find(replacement, "%", 1, true)

@@ -16,7 +16,7 @@ local function got(value, is_there)
   return type(value)
 end
 
--- Walks over a format: `each(letter, size, padding)` for every item.
+-- Walks over a format, and calls `each` for every item. `each` returns the position behind the item.
 local function walk(format, at, each)
   local little, alignment = true, 1
   local position = 1
@@ -59,7 +59,8 @@ local function walk(format, at, each)
       end
       local padding = 0
       if size > 1 and letter ~= "c" and alignment > 1 then
-        local to = size < alignment and size or alignment -- C's formula; C uses it for sizes that are no power of 2, too
+        -- C has this formula, and uses it also for sizes that are no power of 2.
+        local to = size < alignment and size or alignment
         padding = band(to - band(at, to - 1), to - 1)
       end
       at = each(letter, size, padding, little, at + padding)

@@ -2,9 +2,9 @@
 
 LuaJIT replaces the frame of `return f(x)` by the frame of `f`, also when `f` belongs to a library.
 An error in `f` then has no line and no name of the function. Lua 5.1, which Redis has, keeps the
-frame of calls into libraries. So tail calls of library functions are rewritten: to `return (f(x))`,
-which means the same, where `f` returns one value; to `return __keep(f(x))`, which returns its
-arguments, where `f` may return more.
+frame of calls into libraries. So tail calls of library functions are rewritten. If `f` returns one
+value, the call becomes `return (f(x))`, which means the same. If `f` may return more values, it
+becomes `return __keep(f(x))`, and `__keep` returns its arguments.
 """
 
 import re
@@ -33,18 +33,19 @@ _CALLEE = re.compile(rb"\s+()(?:(%b)\s*(?=\()|(?:%b|(\w+))\s*(?=[\(\"'{\[]))" % 
 _METHOD = re.compile(rb":\s*\w+\s*(?=[\(\"'{\[])")
 # Each pattern begins with a character (not \b), so that `re` skips all other characters quickly.
 _EVENT = re.compile(rb"--\[(=*)\[|--[^\n]*|\[(=*)\[|[\"'()\[\]{}]|return(?<!\wreturn)\b")
-# The rest of a text in quotes; possessive, else `re` would remember each byte of it.
+# The rest of a text in quotes. It is possessive: otherwise `re` would remember each byte of it.
 _REST = {
     b'"': re.compile(rb"(?:[^\"\\]++|\\.)*+\"", re.DOTALL),
     b"'": re.compile(rb"(?:[^'\\]++|\\.)*+'", re.DOTALL),
 }
 _BLANKS = re.compile(rb"\s*+")
 _WORD = re.compile(rb"\w+|.", re.DOTALL)
-# The words that can follow a call which is all of a `return`.
+# The words that can follow a `return` that consists of one call.
 _ENDS = frozenset({b"", b"end", b"else", b"elseif", b"until", b";"})
 
-# The most brackets, texts and comments that are read, a microsecond each. So many take a second,
-# which nothing can interrupt. In the rest of a longer script, errors may have another line.
+# The most brackets, texts and comments that are read. Each takes a microsecond, so all of them take
+# a second, in which nothing can interrupt the search. In the rest of a longer script, errors may
+# have another line.
 MOST_EVENTS: Final = 1_000_000
 
 
@@ -56,12 +57,12 @@ class Call(NamedTuple):
 
 
 def keep_frames(text: bytes) -> bytes:
-    """The script without such tail calls; each line keeps its number. A text that is not Lua is not
-    changed."""
+    """The script with its tail calls rewritten; each line keeps its number. A text that is not Lua
+    stays as it is."""
     if b"return" not in text:
         return text
     aliases = frozenset(_ALIAS.findall(text))
-    edits: list[tuple[int, bytes]] = []  # the texts to insert, and where
+    edits: list[tuple[int, bytes]] = []  # positions, and the texts to insert there
     brackets: list[Call | None] = []  # for each open bracket: the call whose arguments are in it
     next_call: Call | None = None  # its arguments come now
     at = 0
@@ -88,7 +89,7 @@ def keep_frames(text: bytes) -> bytes:
         following = _following(text, at)
         method = _METHOD.match(text, following)
         word = _WORD.match(text, following)
-        if method is not None:  # of what was returned
+        if method is not None:  # a method of the returned value is called
             next_call, at = call, method.end()
         elif (word[0] if word is not None else b"") in _ENDS:
             edits += [(call.start, call.opening), (at, b")")]
@@ -104,8 +105,8 @@ def _callee(text: bytes, at: int, aliases: frozenset[bytes]) -> tuple[Call | Non
 
 
 def _end_of(text: bytes, event: re.Match[bytes]) -> int:
-    """The end of the text or comment that begins there. Without an end it goes on to the end of the
-    script."""
+    """The end of the text or comment that begins with this event: the end of the script, if it is
+    not closed."""
     token = event[0]
     if token in _REST:
         rest = _REST[token].match(text, event.end())
@@ -119,7 +120,7 @@ def _end_of(text: bytes, event: re.Match[bytes]) -> int:
 
 
 def _following(text: bytes, at: int) -> int:
-    """Where the next word is, behind blanks and comments."""
+    """The position of the next word, behind blanks and comments."""
     while True:
         blanks = _BLANKS.match(text, at)
         assert blanks is not None

@@ -1,9 +1,9 @@
-"""The desk that stays open while a script runs for too long: others hear BUSY, and can kill it.
+"""Answers clients while a script runs for too long: they get the error BUSY, and can kill it.
 
-The loop is inside Lua then and cannot be entered a second time, so sockets are read and written
-here, directly, a few times a second. When the script has ended, the loop finds them as if
-nothing had been there. Why so: docs/decisions/0004-lua.md. Clients that connected with TLS before
-wait, because only the loop has their keys.
+The loop is inside of Lua then and cannot be entered a second time. So sockets are read and written
+here, directly, a few times a second. When the script has ended, the loop continues with the sockets
+as if nothing had happened. The reasons are in docs/decisions/0004-lua.md. Clients that connected
+with TLS before have to wait, because only the loop has their keys.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def _itself(connection: Connection) -> asyncio.Protocol:
 
 
 class Guest:
-    """The transport of a client that was accepted while the loop could not do it."""
+    """The transport of a client that was accepted here, because the loop could not do it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -62,7 +62,7 @@ class Guest:
     def writelines(self, parts: list[bytes]) -> None:
         self.write(b"".join(parts))
 
-    def pause_reading(self) -> None: ...  # the desk looks at `is_paused`
+    def pause_reading(self) -> None: ...  # `BusyServer` asks the connection whether it `is_paused`
 
     def resume_reading(self) -> None: ...
 
@@ -80,7 +80,7 @@ class Guest:
 
 class TlsGuest(Guest):
     """A client that speaks TLS. Its connection cannot be handed over to the loop, so it is closed
-    when the script has ended. It is there so that a script can be ended where clients need TLS."""
+    when the script has ended. It exists so that a script can be killed where clients need TLS."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         super().__init__(sock)
@@ -110,12 +110,12 @@ class TlsGuest(Guest):
         return said
 
     def write(self, data: bytes) -> None:
-        with contextlib.suppress(ssl.SSLError):  # before hands are shaken there is no way to say it
+        with contextlib.suppress(ssl.SSLError):  # nothing can be sent before the handshake
             self._tls.write(data)
         super().write(self._outgoing.read())
 
 
-class BusyDesk:
+class BusyServer:
     def __init__(
         self,
         engine: Engine,
@@ -135,15 +135,15 @@ class BusyDesk:
     # -- while the script runs ----------------------------------------------------------------
 
     def serve(self) -> None:
-        """Answer clients that have sent something. Called again and again; does something every
-        `PERIOD_S` only."""
+        """Answer clients that have sent something. The script calls this very often; the work is
+        done once in `PERIOD_S`."""
         now_s = perf_counter()
         if now_s < self._next_s:
             return
         self._next_s = now_s + PERIOD_S
         if not self._is_open:
             self._is_open = True
-            self._let_earlier_go()
+            self._send_earlier_replies()
         poll = select.poll()
         for fd in self._listening:
             poll.register(fd, select.POLLIN)
@@ -161,8 +161,8 @@ class BusyDesk:
                 self._read(clients[fd])
         self._answer_runnable(clients)
 
-    def _let_earlier_go(self) -> None:
-        """Replies of the turn in which the script began leave, those of other clients."""
+    def _send_earlier_replies(self) -> None:
+        """Send the replies of other clients of the turn in which the script began."""
         turn, running = self._engine.turn, self._engine.scripts.running
         assert running is not None
         batch: Batch = []
@@ -225,7 +225,7 @@ class BusyDesk:
             connection.data_received(data)
 
     def _send(self, connection: Connection, replies: list[bytes]) -> None:
-        """Past the loop, if that is possible; the rest goes the usual way."""
+        """Send to the socket directly, if that is possible. The rest takes the usual way."""
         session = connection.session
         joined = b"".join(replies)
         if joined and connection.has_plain_socket and not session.closing:
@@ -254,14 +254,14 @@ class BusyDesk:
                 assert self._engine.tls is not None
                 guest = TlsGuest(sock, self._engine.tls)
             connection = Connection(self._engine)
-            # As much of a transport as a connection uses.
+            # A guest has those methods of a transport that a connection uses.
             connection.connection_made(cast(asyncio.BaseTransport, guest))
             self._guests.append(connection)
 
     # -- afterwards ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """The script has ended: the loop takes over."""
+        """Hand over to the loop, because the script has ended."""
         self._is_open = False
         loop = asyncio.get_running_loop()
         guests, self._guests = self._guests, []
