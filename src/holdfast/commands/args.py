@@ -19,8 +19,8 @@ INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
 # The most elements that a negative count may ask for. Such a reply has as many elements as the
-# count says, however few are stored. More would keep all clients waiting, because a reply is built
-# completely before its first byte is sent.
+# count says, even if only few are stored. More elements would keep all clients waiting, because a
+# reply is built completely before its first byte is sent.
 MOST_REPEATED: Final = 1 << 20
 
 # The texts that Redis accepts as a 64-bit integer: no sign but minus, no leading zeros, no blanks.
@@ -28,8 +28,8 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 
 def digits(text: bytes) -> int:
-    """The number that one to eighteen digits denote, as most numbers are written. -1 for any other
-    text. Compiled, this takes 30 instructions for a digit and creates no object."""
+    """The number that one to eighteen digits denote; -1 for any other text. Most numbers are
+    written so. Compiled, this takes 30 instructions for a digit and creates no object."""
     length: i64 = len(text)
     if not 0 < length <= 18:
         return -1
@@ -46,7 +46,7 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
     number = digits(value)
     if number >= 0 and (value[0] != ZERO or len(value) == 1):
         return number
-    if len(value) > 1 and value[0] == MINUS and value[1] != ZERO:  # such as -1, a common end
+    if len(value) > 1 and value[0] == MINUS and value[1] != ZERO:  # often -1, the end of a range
         number = digits(value[1:])
         if number > 0:
             return -number
@@ -59,8 +59,8 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
 
 
 def repeats(c: Context, count: int, per_element: int = 1) -> int:
-    """The number of elements that a negative count asks for. The same element may come several
-    times, so the reply must be a list: `WireSession` relies on tuples without repetition.
+    """The number of elements that a negative count asks for. Such a reply may have an element
+    several times, so it must be a list: `WireSession` expects that a tuple repeats no element.
 
     A client whose output limit is lower than such a reply is closed, as for any reply."""
     if -count * per_element > MOST_REPEATED:
@@ -82,7 +82,7 @@ def parse_int_between(value: bytes, low: int, high: int, error: CommandError) ->
 
 
 # The texts that strtold accepts, except those that Redis refuses (blanks, nan). `++` never gives
-# digits back: trying all ways to divide a megabyte of them between groups would never end.
+# digits back: to try all ways to divide a megabyte of digits between groups would never end.
 _FLOAT = re.compile(
     rb"[+-]?(?:[0-9]++\.?[0-9]*+(?:e[+-]?[0-9]+)?|\.[0-9]++(?:e[+-]?[0-9]+)?|inf(?:inity)?)",
     re.IGNORECASE,
@@ -124,8 +124,8 @@ TIMEOUT_NEGATIVE = CommandError("ERR timeout is negative")
 
 
 def parse_timeout_s(value: bytes) -> float:
-    """The seconds to block; 0 means for ever. The error for a text that is not a number is ours,
-    not Redis's: docs/compatibility.md lists it."""
+    """The seconds to block; 0 means for ever. The error for a text that is not a number differs
+    from that of Redis: docs/compatibility.md lists it."""
     milliseconds = parse_float(value, TIMEOUT_NOT_A_NUMBER) * 1000
     if milliseconds <= -1:
         raise TIMEOUT_NEGATIVE
@@ -134,7 +134,7 @@ def parse_timeout_s(value: bytes) -> float:
     return math.ceil(milliseconds) / 1000  # rounded up, because 0 means for ever
 
 
-# The unit of each option in milliseconds, and whether its time is a point in time or a duration.
+# For each option, its unit in milliseconds, and whether its value is a point in time.
 EXPIRY_OPTIONS = {
     b"EX": (1000, False),
     b"PX": (1, False),
@@ -184,7 +184,7 @@ def parse_cursor(text: bytes) -> int:
 
 
 def parse_pattern(pattern: bytes) -> Matcher | None:
-    """A matcher for the pattern, or None for `*`: every name matches, the empty one too."""
+    """A matcher for the pattern. None for `*`, which every name matches, also the empty one."""
     return None if pattern == b"*" else compile_glob(pattern)
 
 

@@ -41,7 +41,7 @@ class Field(NamedTuple):
         return number - (1 << self.width) if self.is_signed and number >> self.width - 1 else number
 
     def bytes_with(self, data: bytes, number: int) -> bytes:
-        """The bytes that the field is in, with the number in the field."""
+        """The bytes that contain the field, with the number in the field."""
         first, last = self.offset >> 3, (self.end + 7) >> 3
         shift, mask = -self.end & 7, (1 << self.width) - 1
         around = int.from_bytes(data[first:last], "big") & ~(mask << shift)
@@ -72,7 +72,7 @@ class Operation(NamedTuple):
         if self.name == b"INCRBY":
             return self.field.fitted(old + self.argument, self.overflow)
         # As in Redis, an unsigned field reads the bits of a negative number as an unsigned 64-bit
-        # number. A number that is 2⁶³ or more below the maximum of a signed field counts as too
+        # number. In a signed field, a number that is 2⁶³ or more below the maximum counts as too
         # large, not as too small.
         field, number = self.field, self.argument
         is_far_below = number + (1 << 63) < 1 << field.width - 1 and field.width < 64

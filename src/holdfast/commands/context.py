@@ -42,13 +42,13 @@ class Context:
         return True
 
     def overflows(self, nbytes: int) -> bool:
-        """Whether so much more output is too much. If so, the client is closed, and the caller must
-        not produce the output."""
+        """Whether this much more output is too much. If so, the client is closed, and the caller
+        must not produce the output."""
         return False
 
     def first_as(self, names: Sequence[bytes], kind: type[Kind]) -> tuple[Key, Kind] | None:
-        """The first of these keys that exists. A key of another type raises WRONG_TYPE. A command
-        that has waited skips such a key instead: it may have got its type during the wait."""
+        """The first of these keys that exists. A key of another type raises WRONG_TYPE. But a
+        command that has waited skips such a key: it may have got its type during the wait."""
         for name in names:
             key = self.db.find(name)
             if key is not None:
@@ -85,8 +85,8 @@ class Limits(Protocol):
 
 @final
 class Block:
-    """Returned instead of a reply: wait until one of these keys holds a `value_type`, then run the
-    command again."""
+    """A handler returns this instead of a reply: wait until one of these keys holds a `value_type`,
+    then run the command again."""
 
     __slots__ = (
         *("at_each_change", "even_if_gone", "keys", "look_again_s", "on_timeout", "retry_argv"),
@@ -100,13 +100,13 @@ class Block:
         timeout_s: float,  # 0: for ever
         on_timeout: Reply = NULL_ARRAY,
         when_denied: Reply = NULL_ARRAY,  # the reply where no command may wait: MULTI, scripts
-        retry_argv: list[bytes] | None = None,  # the command to run then, if not the same
+        retry_argv: list[bytes] | None = None,  # the command to run then, if it is another one
         even_if_gone: bool = False,  # run also when a key is removed or changes its type
         rivals: object = None,
         at_each_change: bool = False,  # run also when a key that held a value changes
         look_again_s: float | None = None,  # run also after this time, although no key has changed
     ) -> None:
-        """Clients that wait for a key with the same `rivals` compete for the same entries: once one
+        """Clients that wait for a key with the same `rivals` compete for the same entries: if one
         of them gets nothing, the others are not tried."""
         self.keys = keys
         self.value_type = value_type

@@ -9,8 +9,8 @@ from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.store.memory.events import GENERIC
 
-# store/rdb is imported by the first command that needs it: that takes two milliseconds, and most
-# servers never do.
+# store/rdb is imported by the first command that needs it: the import takes two milliseconds, and
+# most servers never need it.
 
 BUSY = CommandError("BUSYKEY Target key name already exists.")
 BAD_TTL = CommandError("ERR Invalid TTL value, must be >= 0")

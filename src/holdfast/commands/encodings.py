@@ -1,6 +1,6 @@
-"""The encoding that Redis would choose for a collection. OBJECT ENCODING returns it. It also
-decides the order in which small collections are shown, and whether a scan returns them whole. Our
-own collections have one form only.
+"""The encoding that Redis would choose for a collection. OBJECT ENCODING returns it. Two more
+things follow from it: the order in which small collections are shown, and whether a scan returns a
+collection whole. Our own collections have one form only.
 """
 
 from holdfast.commands.args import is_int

@@ -82,7 +82,7 @@ def expire_arguments(argv: list[bytes]) -> tuple[Condition | None, list[bytes]]:
 
 
 def expires_at_ms_of(argv: list[bytes], text: bytes, base_ms: int, unit_ms: int) -> int:
-    """The expiry that an argument names. 0 is allowed: the field is then removed at once."""
+    """The expiry that an argument names. 0 is allowed, and removes the field at once."""
     time = parse_int(text)
     if time < 0:
         raise TIME_NEGATIVE
@@ -102,10 +102,10 @@ def unknown_argument(word: bytes) -> CommandError:
 
 class FieldOptions:
     """The arguments of HGETEX or HSETEX after the key. Since Redis 8.4 they may come in any order,
-    and those after the fields count, too."""
+    also after the fields."""
 
     def __init__(self, c: Context, argv: list[bytes], *, sets: bool) -> None:
-        self.fields: list[bytes] | None = None  # for HSETEX each is followed by its value
+        self.fields: list[bytes] | None = None  # of HSETEX, each followed by its value
         self.expires_at_ms: int | None = None
         self.keep_word = False  # PERSIST of HGETEX, KEEPTTL of HSETEX
         self.condition = b""  # FNX or FXX

@@ -29,10 +29,10 @@ UPDATED, READ = one("RW update"), one("RO access")
 SETS, GETS = "write denyoom fast", "readonly fast"
 
 
-def _told(
+def _fields_with(
     c: Context, fields: list[bytes], results: list[Reply], result: int
 ) -> list[bytes] | tuple[()]:
-    """The fields with this result, if a client may want to know them."""
+    """The fields with this result. Empty if notifications do not name fields."""
     if not c.db.tells_fields:
         return ()
     return [field for field, its in zip(fields, results, strict=True) if its == result]
@@ -67,9 +67,9 @@ def _expire(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
             value.set_expiry(field, expires_at_ms, c.keyspace)
             results.append(IS_SET)
     if IS_DELETED in results:
-        c.db.shrunk(key, b"hdel", HASH, _told(c, fields, results, IS_DELETED))
+        c.db.shrunk(key, b"hdel", HASH, _fields_with(c, fields, results, IS_DELETED))
     elif IS_SET in results:
-        _signal(c, argv[1], b"hexpire", _told(c, fields, results, IS_SET))
+        _signal(c, argv[1], b"hexpire", _fields_with(c, fields, results, IS_SET))
     c.keyspace.watch_fields(key)
     return results
 
@@ -114,7 +114,7 @@ def hpexpireat(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hpersist", -5, "write fast", UPDATED)
 def hpersist(c: Context, argv: list[bytes]) -> Reply:
-    """Let fields of a hash never expire: 1 done, -1 it had no expiry, -2 no such field.
+    """Let fields of a hash never expire: 1 done, -1 had no expiry, -2 no such field.
 
     HPERSIST key FIELDS numfields field [field ...]
     """
@@ -133,7 +133,7 @@ def hpersist(c: Context, argv: list[bytes]) -> Reply:
             value.set_expiry(field, None, c.keyspace)
             results.append(IS_SET)
     if IS_SET in results:
-        _signal(c, argv[1], b"hpersist", _told(c, fields, results, IS_SET))
+        _signal(c, argv[1], b"hpersist", _fields_with(c, fields, results, IS_SET))
     return results
 
 
@@ -207,7 +207,7 @@ def hgetdel(c: Context, argv: list[bytes]) -> Reply:
         return [None] * len(fields)
     key, value = found
     values: list[Reply] = []
-    for field in fields:  # one by one: a field that is named twice is gone the second time
+    for field in fields:  # one by one: a field that is named twice is missing the second time
         values.append(value.get(field))
         value.remove(field, c.keyspace)
     removed = [field for field, text in zip(fields, values, strict=True) if text is not None]
@@ -262,7 +262,7 @@ def _set_expiry(c: Context, value: Hash, field: bytes, options: FieldOptions) ->
 
 
 def _announce_expiry(c: Context, key: Key, expires_at_ms: int | None, fields: list[bytes]) -> None:
-    """The end of a command that gave fields this expiry, which removes them if it has passed."""
+    """Announce that fields got this expiry, or that they were removed because it has passed."""
     if expires_at_ms is None:
         _signal(c, key.name, b"hpersist", fields)
     elif c.keyspace.is_past(expires_at_ms):
@@ -296,7 +296,7 @@ def hsetex(c: Context, argv: list[bytes]) -> Reply:
     _signal(c, argv[1], b"hset", names)
     if options.expires_at_ms is not None:
         for name in names:
-            if name in value:  # it may be named twice, and is gone if its time has passed
+            if name in value:  # not if it is named twice and its time has passed
                 _set_expiry(c, value, name, options)
         _announce_expiry(c, key, options.expires_at_ms, names)
     return 1

@@ -150,7 +150,7 @@ def hincrbyfloat(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _signal(c: Context, argv: list[bytes], event: bytes) -> None:
-    """The end of a change of the one field that a command names."""
+    """Announce a change of the one field that a command names."""
     c.db.signal(argv[1], event, HASH)
     if c.keyspace.notify_kinds & SUBKEYS:
         c.db.tell_fields(argv[1], event, argv[2:3])

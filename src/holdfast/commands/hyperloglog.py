@@ -115,7 +115,7 @@ def pfmerge(c: Context, argv: list[bytes]) -> Reply:
 
 @hyperloglog("pfdebug", 3, "write denyoom admin", one("RW access", 2), since="2.8.9")
 def pfdebug(c: Context, argv: list[bytes]) -> Reply:
-    """The registers of a HyperLogLog, its runs or its form; or make it dense.
+    """Show the registers of a HyperLogLog, its runs or its form; or make it dense.
 
     PFDEBUG GETREG | DECODE | ENCODING | TODENSE key
     """

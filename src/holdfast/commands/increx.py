@@ -1,7 +1,7 @@
 """INCREX: an increment that stays within bounds and may set an expiry. It serves as a rate limit.
 
-On an active-active server the bounds hold for what this server has seen, as all conditions do: two
-servers may both add the last unit.
+On an active-active server the bounds hold for the writes that this server has seen, as all
+conditions do: two servers may both add the last unit.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ APPLIED_INFINITE = CommandError("ERR applied increment would be Infinity")
 
 Given = dict[bytes, bytes]  # the options by name; those without a value have an empty one
 WITHOUT_VALUE = {b"SATURATE", b"PERSIST", b"ENX"}
-# Only one of each line may be given, and only once.
+# Of each line, only one option may be given, and only once.
 EXCLUSIVE = (
     {b"BYINT", b"BYFLOAT"},
     {b"PERSIST", *EXPIRY_OPTIONS},
@@ -49,14 +49,14 @@ class Step(NamedTuple):
 
 @string("increx", -2, "write denyoom fast", one("RW access update"), since="8.8.0")
 def increx(c: Context, argv: list[bytes]) -> Reply:
-    """Add to a number within bounds, and set its expiry; return the value and what was added.
+    """Add to a number within bounds, and set its expiry; return the value and the amount added.
 
     INCREX key [BYINT increment | BYFLOAT increment] [LBOUND lowerbound] [UBOUND upperbound]
         [SATURATE]
         [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST] [ENX]
 
-    A result out of bounds changes nothing, and 0 was added; with SATURATE it becomes the bound.
-    ENX: set the expiry only if the key has none.
+    A result out of bounds changes nothing, and the amount in the reply is 0. With SATURATE the
+    result becomes the bound. ENX: set the expiry only if the key has none.
     """
     given = _parse(argv)
     adder = Floats(given) if b"BYFLOAT" in given else Integers(given)
@@ -140,7 +140,7 @@ class Integers:
 
 
 class Floats:
-    """Increments of long doubles. A bound may be infinite, which is one step beyond all numbers."""
+    """Increments of long doubles. A bound may be infinite: it is then beyond all numbers."""
 
     event = b"incrbyfloat"
 
@@ -179,7 +179,8 @@ class Floats:
         return Step(_shown(total), _shown(applied), longdouble.human(total))
 
     def _nearest(self, total: Finite) -> Finite:
-        """The bound that a number beyond it becomes; the highest number, if there is no bound."""
+        """The bound that this number exceeds. If there is no bound, the highest or lowest
+        number."""
         if is_less(total, self.low):
             return self.low
         if is_less(self.high, total):

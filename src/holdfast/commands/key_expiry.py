@@ -108,7 +108,8 @@ def _conditions(argv: list[bytes]) -> set[bytes]:
 
 
 def _allows(old_ms: int | None, new_ms: int, conditions: set[bytes]) -> bool:
-    """Whether the old expiry meets the conditions. None means never, later than any time."""
+    """Whether the conditions allow the new expiry. None means never, which is later than any
+    time."""
     return (
         (b"NX" not in conditions or old_ms is None)
         and (b"XX" not in conditions or old_ms is not None)

@@ -143,10 +143,10 @@ def randomkey(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _remove_expired(c: Context, names: list[bytes]) -> None:
-    """SCAN and RANDOMKEY remove expired keys that they meet, as in Redis; KEYS does not. Most of
-    the time there are none, because the server removes them by itself."""
+    """Remove expired keys that SCAN or RANDOMKEY met, as in Redis; KEYS does not remove them.
+    Mostly there are none, because the server removes them by itself."""
     for name in names[:MOST_REMOVED_AT_ONCE]:
-        c.db.find_row(name)  # looking at an expired key removes it
+        c.db.find_row(name)  # removes an expired key
 
 
 # -- other names, other databases ---------------------------------------------------------------

@@ -101,11 +101,11 @@ def _length(short: bytes, long: bytes) -> int:
     return last[0].bit_count() if last else 0
 
 
-# The walk goes back from the end: i bytes of a and j bytes of b remain. If their last bytes are
-# equal, they match. Otherwise Redis drops the last byte of a if that leaves a longer common
-# subsequence than dropping the last byte of b; if not, it drops the last byte of b. Bytes of the
-# longer string that can only be dropped are skipped together, so each step consumes a byte of the
-# shorter string.
+# The walk goes back from the end: i bytes of a and j bytes of b remain. If the last bytes are
+# equal, they match. Otherwise one of them is dropped. As in Redis this is the last byte of a, if
+# without it the common subsequence is longer than without the last byte of b; otherwise the last
+# byte of b. Bytes of the longer string that can only be dropped are skipped together, so each step
+# consumes a byte of the shorter string.
 
 
 def _matches_by_a(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,8 @@ def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> by
     element = source_end.pop(value, c.keyspace)
     to = target[1] if target else c.db.create_as(argv[2], List)[1]
     push(c, argv[2], to, target_end, [element])
-    c.db.shrunk(key, source_end.popped, LIST)  # after the push: a list that rotates is never empty
+    # After the push: if both lists are the same, it must not be removed as empty in between.
+    c.db.shrunk(key, source_end.popped, LIST)
     return element
 
 
@@ -123,7 +124,8 @@ def lmovem(c: Context, argv: list[bytes]) -> Reply:
 
     LMOVEM source destination LEFT|RIGHT LEFT|RIGHT [COUNT|EXACTLY count OBO|BULK]
 
-    OBO: one by one, as with LMOVE. BULK: they keep their order. EXACTLY: all or none; none is null.
+    OBO: one by one, as with LMOVE. BULK: they keep their order. EXACTLY: as many as the count, or
+    none. The reply is null if none is moved.
     """
     moved = Moves(argv, 5).run(c, argv)
     return NULL_ARRAY if moved is None else moved

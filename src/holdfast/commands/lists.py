@@ -1,6 +1,6 @@
-"""List commands, including those that wait; those that move elements are in list_moves.py. A client
-that is woken runs its command again, so this file has no code for waking. The value itself is in
-store/values/list.py.
+"""List commands, including those that wait. Commands that move elements are in list_moves.py. A
+client that is woken runs its command again, so this file has no code for waking. The value itself
+is in store/values/list.py.
 """
 
 from functools import partial
@@ -235,7 +235,7 @@ def lpos(c: Context, argv: list[bytes]) -> Reply:
             rank = options.integer()
             if rank == 0:
                 raise RANK_ZERO
-            if rank == INT64_MIN:  # it cannot be negated: Redis begins with the last match
+            if rank == INT64_MIN:  # it has no positive counterpart: Redis takes the last match
                 rank = -1
         elif word == b"COUNT":
             count = parse_int_between(options.value(), 0, INT64_MAX, COUNT_NEGATIVE)
@@ -289,7 +289,7 @@ def linsert(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("lrem", 4, "write", one("RW delete"), since="1.0.0")
 def lrem(c: Context, argv: list[bytes]) -> Reply:
-    """Remove elements of this value: count from the head, -count from the tail, 0 for all.
+    """Remove elements equal to this one: count from the head, -count from the tail, 0 for all.
 
     LREM key count element
     """

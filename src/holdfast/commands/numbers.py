@@ -54,7 +54,7 @@ def decrby(c: Context, argv: list[bytes]) -> Reply:
     DECRBY key decrement
     """
     amount = parse_int(argv[2])
-    if amount == INT64_MIN:  # it cannot be negated
+    if amount == INT64_MIN:  # -amount would be out of range
         raise DECREMENT_OVERFLOW
     return _add(c, argv[1], -amount)
 

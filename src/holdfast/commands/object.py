@@ -1,5 +1,5 @@
-"""OBJECT: the answers that Redis would give about the form of a value. Our own form has no
-influence on them."""
+"""OBJECT: the replies that Redis would give about the form of a value. They do not depend on our
+own form."""
 
 from functools import partial
 
@@ -103,6 +103,6 @@ def help_(c: Context, argv: list[bytes]) -> Reply:
         IDLETIME <key>
             Seconds since the key was used.
         REFCOUNT <key>
-            How many share the value.
+            The reference count that Redis would have.
         """,
     )

@@ -18,7 +18,7 @@ from holdfast.store.values.zset import ZSet
 
 DENIED = "ERR {} option of SORT denied due to insufficient ACL permissions."
 BY_DENIED, GET_DENIED = CommandError(DENIED.format("BY")), CommandError(DENIED.format("GET"))
-MANY: Final = 1000  # elements, of which fewer may be sorted than there are
+MANY: Final = 1000  # with so many elements, a sample helps to sort only those of the window
 SAMPLES: Final = 1000
 NOT_A_SCORE = CommandError("ERR One or more scores can't be converted into double")
 
@@ -147,7 +147,7 @@ def _sorted(c: Context, name: bytes, request: SortRequest) -> list[Any]:
     if not request.keeps_order:
         elements = _ordered(c, elements, request)
     elif isinstance(value, Set) and (request.target is not None or c.is_script):
-        # A stored result, or one that a script sees, must not depend on our order of members.
+        # A result that is stored or that a script sees must not depend on our order of members.
         request.by, request.alphabetic = None, True
         elements = _ordered(c, elements, request)
     elif request.descending and not isinstance(value, Set):
@@ -167,7 +167,7 @@ def _ordered(c: Context, elements: list[bytes], request: SortRequest) -> list[by
     if not request.alphabetic:
         weights = _scores(texts)
     else:
-        # A result to store compares whole strings. A reply compares as C does, up to a NUL.
+        # For a result to store, whole strings are compared; for a reply, as in C, up to a NUL.
         weights = texts
         if request.target is None and b"\0" in b"".join([text or b"" for text in texts]):
             weights = [None if text is None else c_string(text) for text in texts]
@@ -183,9 +183,9 @@ def _ordered(c: Context, elements: list[bytes], request: SortRequest) -> list[by
 
 
 def _first_places(weights: list[Any], count: int, descending: bool) -> list[int]:
-    """The places of the first weights in order, and of some more, not sorted. Of a few of many, a
-    sample tells about where they end, so that only these need to be sorted. (A heap would be slow
-    if each weight were before the one that it has met last.)"""
+    """The places of the first `count` weights, not sorted, and of some more. If only few of many
+    weights are wanted, a sample shows about which weight is the last of them, and only the places
+    up to that weight are returned. (A heap would be slow for weights in the opposite order.)"""
     total = len(weights)
     if total >= MANY and count < total // 4:
         sample = sorted(weights[:: total // SAMPLES], reverse=descending)
@@ -205,8 +205,8 @@ def _scores(texts: list[bytes | None]) -> list[float]:
         whole = b"".join(texts)  # type: ignore[arg-type]
         if not whole.translate(None, b"0123456789+-.") and max(map(len, texts), default=0) < 300:  # type: ignore[arg-type]
             return list(map(float, texts))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # not one of them is so simple
-        pass
+    except (TypeError, ValueError):
+        pass  # at least one text needs the exact rules of `_score`
     return [0.0 if text is None else _score(text) for text in texts]
 
 
@@ -218,7 +218,7 @@ def _score(text: bytes) -> float:
     score = parse_float(text.lstrip(b" \t\n\v\f\r"), NOT_A_SCORE)
     mantissa = text.lower().partition(b"e")[0]
     if abs(score) < sys.float_info.min and any(digit in mantissa for digit in b"123456789"):
-        raise NOT_A_SCORE  # for strtod so small a number is out of range
+        raise NOT_A_SCORE  # so small a number is out of range for strtod
     return score
 
 

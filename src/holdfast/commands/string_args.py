@@ -11,7 +11,7 @@ from holdfast.xxh3 import hex_digest
 BAD_DIGEST = CommandError("ERR must be exactly 16 hexadecimal characters")
 DIGEST_LENGTH: Final = 16
 
-# For each comparison, whether it asks for the same value, and whether it is given a digest.
+# For each comparison, whether the value must be equal, and whether its argument is a digest.
 COMPARISONS = {
     b"IFEQ": (True, False),
     b"IFNE": (False, False),
@@ -65,8 +65,8 @@ def expires_at_ms(c: Context, expiry: tuple[bytes, bytes] | None, command_name: 
 
 
 def is_met(comparison: Comparison, value: bytes | None) -> bool:
-    """Whether the value of a string is as the comparison asks. A missing one differs from all. As
-    in Redis, only the length of the digest is checked, and only if there is a value."""
+    """Whether the value of a string meets the comparison. A missing value differs from any text. As
+    in Redis, only the length of a digest is checked, and only if there is a value."""
     option, text = comparison
     wants_same, is_digest = COMPARISONS[option]
     if value is None:

@@ -1,4 +1,4 @@
-"""Strings that are removed only if they have a certain value, and digests of long values."""
+"""Commands that remove a string only if it has a certain value, and digests of long values."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ def digest(c: Context, argv: list[bytes]) -> Reply:
 
 @string("delex", -2, "write fast", one("RW delete variable_flags"), since="8.4.0")
 def delex(c: Context, argv: list[bytes]) -> Reply:
-    """Remove a key, or a string only if its value is as the condition asks: 1 removed, 0 not.
+    """Remove a key; with a condition, only a string whose value meets it: 1 removed, 0 not.
 
     DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]
     """

@@ -14,10 +14,10 @@ Handler = Callable[[Any, list[bytes]], Result]
 
 ANY_NUMBER: Final = 1 << 61  # of arguments; for larger numbers compiled code needs an object
 
-_LEADING_INTEGER = re.compile(rb"\s*[+-]?[0-9]+").match  # COMMAND GETKEYS is as lax as Redis's
+_LEADING_INTEGER = re.compile(rb"\s*[+-]?[0-9]+").match  # as COMMAND GETKEYS of Redis reads numbers
 
-# In the order in which COMMAND shows them. Other flags are our own, or Redis hides them; `valkey`:
-# the command comes from Valkey, and so does its version.
+# The flags in the order in which COMMAND shows them. Other flags are our own, or Redis does not
+# show them. `valkey`: the command comes from Valkey, and `since` is a version of Valkey.
 FLAGS = (
     *("write", "readonly", "denyoom", "module", "admin", "pubsub", "noscript", "blocking"),
     *("loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth"),
@@ -34,10 +34,10 @@ class Keys:
     """The positions of keys in an argv, and the access of the command to them.
 
     `first` is the index of the first key. With `keyword` it is the index where the search for that
-    word begins (negative: search backwards from the end); the keys begin after the word. With
-    `count_at` that argument holds the number of keys, which follow it. Otherwise the keys go on to
-    `last` (negative: counted from the end); `limit` 2 takes only the first half of them. Keys are
-    `step` arguments apart. `unknown`: no such rule finds the keys.
+    word begins (negative: search backwards from the end), and the keys begin after the word. With
+    `count_at`, that argument is the number of the keys that follow it. Otherwise the keys end at
+    `last` (negative: counted from the end), and with `limit` 2 only the first half of them are
+    keys. Keys are `step` arguments apart. `unknown`: no such rule finds the keys.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Command:
 
     @property
     def key_range(self) -> tuple[int, int, int]:
-        """First, last and step: the description of keys that is older than key specifications."""
+        """First, last and step: the older description of keys, before key specifications."""
         ranges = [spec for spec in self.keys if spec.is_range]
         if not ranges:
             return 0, 0, 0
@@ -164,7 +164,8 @@ class Command:
         return "only_rows" in self.flags
 
     def key_names(self, argv: list[bytes], without: str = "not_key") -> list[bytes]:
-        """The keys in a well-formed argv; without those of an access, such as OW: overwritten."""
+        """The keys in a well-formed argv, except those whose access begins with `without`, such as
+        OW (overwritten)."""
         return [
             argv[at]
             for spec in self.keys
@@ -187,7 +188,7 @@ def container(
     categories: str = "",
     tips: tuple[str, ...] = (),
 ) -> None:
-    """Register a command that has only subcommands. Those register as `name|sub`."""
+    """Register a command that has only subcommands. These are registered as `name|sub`."""
 
     def handler(_: object, argv: list[bytes]) -> Result:
         raise AssertionError(f"{name} is a container")
@@ -254,7 +255,7 @@ def _all_categories(flags: frozenset[str], named: list[str]) -> frozenset[str]:
 def help_reply(container: str, text: str) -> Reply:
     """The reply to `CONTAINER HELP`. In `text` a subcommand stands at the margin, and its indented
     description follows."""
-    from textwrap import dedent  # few clients ask, and it takes two milliseconds to import
+    from textwrap import dedent  # the import takes two milliseconds, and few clients need it
 
     lines = [
         f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

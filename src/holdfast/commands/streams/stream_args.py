@@ -1,5 +1,5 @@
-"""Shared by the stream commands: reading ids, ranges and policies of deletion, showing entries,
-finding groups."""
+"""Functions that the stream commands share: they read ids, ranges and policies of deletion, show
+entries, and find groups."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ INVALID_ID = CommandError("ERR Invalid stream ID specified as stream command arg
 INVALID_START = CommandError("ERR invalid start ID for the interval")
 INVALID_END = CommandError("ERR invalid end ID for the interval")
 
-# The words for what becomes of references to a deleted entry.
+# The words that decide about the references of groups to a deleted entry.
 POLICIES: Final = {
     b"KEEPREF": KEEP_REFERENCES,
     b"DELREF": DELETE_REFERENCES,
@@ -58,7 +58,7 @@ def parse_bound(text: bytes, missing_sequence: int = 0) -> int:
 
 
 def parse_new_id(text: bytes) -> tuple[int, bool]:
-    """An id for XADD, and whether it has a sequence number. `ms-*` has none: it will get one."""
+    """An id for XADD, and whether it has a sequence number. `ms-*` has none and will get one."""
     ms, sequence = _parts(text)
     if sequence == b"*":
         return id_of(_unsigned(ms), 0), False

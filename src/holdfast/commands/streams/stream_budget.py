@@ -7,7 +7,7 @@ from holdfast.store.values.stream_id import text_of
 
 
 class Budget:
-    """How many entries and bytes a reply may still have; None: any number.
+    """The number of entries and of bytes that a reply may still have; None means any number.
 
     As in Redis, a reply ends when it has reached the limit of bytes, so its last entry may exceed
     it. A stream is left out if the limits are reached before it. Otherwise it gives one entry at
@@ -26,7 +26,7 @@ class Budget:
         return not (has_entries and (self._nbytes is None or self._nbytes > 0))
 
     def spend(self, text: bytes, fields: Fields) -> None:
-        """An entry is added to the reply: its id and its fields."""
+        """Count an entry that is added to the reply: its id and its fields."""
         if self._entries is not None:
             self._entries -= 1
         if self._nbytes is not None:
@@ -34,12 +34,12 @@ class Budget:
             self._nbytes -= heads + _bulk_bytes(text) + sum(map(_bulk_bytes, fields))
 
     def begin(self, name: bytes) -> None:
-        """A stream is added to the reply."""
+        """Count a stream that is added to the reply."""
         if self._nbytes is not None:
             self._nbytes -= 8 + _bulk_bytes(name)
 
     def take(self, entries: Iterable[Entry], least: int = 1) -> list[Entry]:
-        """The first entries of a stream, so many that they fit, but at least so many."""
+        """The first entries of a stream: as many as fit, but at least `least`."""
         taken: list[Entry] = []
         for entry in entries:
             if len(taken) >= least and self.is_spent:

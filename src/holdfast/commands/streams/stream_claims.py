@@ -1,5 +1,5 @@
-"""Pending entries, which a consumer has received and not acknowledged: XACK, XNACK, XPENDING,
-XCLAIM, XAUTOCLAIM."""
+"""Commands on pending entries, which a consumer has received and not acknowledged: XACK, XNACK,
+XPENDING, XCLAIM, XAUTOCLAIM."""
 
 from functools import partial
 from itertools import islice
@@ -60,9 +60,9 @@ def xnack(c: Context, argv: list[bytes]) -> Reply:
 
     XNACK key group SILENT|FAIL|FATAL IDS numids id [id ...] [RETRYCOUNT count] [FORCE]
 
-    SILENT takes back one delivery, FAIL leaves the count of deliveries, FATAL sets the highest.
-    RETRYCOUNT sets the count. FORCE also returns entries that were not pending. The reply is how
-    many entries were returned.
+    SILENT takes back one delivery, FAIL leaves the count of deliveries as it is, FATAL sets the
+    highest count, RETRYCOUNT sets this count. FORCE also returns entries that were not pending. The
+    reply is the number of entries that were returned.
     """
     found = c.db.find_as(argv[1], Stream)
     group = None if found is None else found[1].groups.get(argv[2])
@@ -207,7 +207,8 @@ class Claim:
     def take(
         self, entry_id: int, deliveries: int, delivered_at_ms: int, *, counts: bool = True
     ) -> None:
-        """Assign an entry. With `counts` it is one more delivery, unless only ids are returned."""
+        """Assign an entry. With `counts` this counts as a delivery, unless only ids are
+        returned."""
         self._see()
         if counts and not self._ids_only:
             deliveries = one_more(deliveries)

@@ -47,7 +47,7 @@ def _parse(argv: list[bytes], at: int) -> tuple[int, list[bytes]]:
 
 
 def _delete(c: Context, stream: Stream, entry_id: int, policy: int) -> tuple[int, bool]:
-    """The policy is applied to an entry. Returns a status, and whether the stream lost the
+    """Delete an entry by this policy. Returns a status, and whether the stream has lost the
     entry."""
     is_deleted = delete(stream, entry_id, policy, c.keyspace)
     if is_deleted is None:
@@ -75,7 +75,7 @@ def xdelex(c: Context, argv: list[bytes]) -> Reply:
         c.db.signal(argv[1], b"xdel", STREAM)
         c.keyspace.dirty += deleted - 1
     elif c.keyspace.changes != changes:
-        c.keyspace.dirty += 1  # references to entries that were deleted before
+        c.keyspace.dirty += 1  # only references to entries that were deleted before have changed
     return [status for status, _ in results]
 
 

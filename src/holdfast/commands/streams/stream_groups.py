@@ -174,10 +174,10 @@ def help_(c: Context, argv: list[bytes]) -> Reply:
         CREATECONSUMER <key> <group> <consumer>
             Create a consumer.
         DELCONSUMER <key> <group> <consumer>
-            Remove a consumer, with all that it has not acknowledged.
+            Remove a consumer and its pending entries.
         DESTROY <key> <group>
             Remove a group.
         SETID <key> <group> <id|$> [ENTRIESREAD <entries-read>]
-            Set after which id a group goes on.
+            Set the id after which a group continues.
         """,
     )

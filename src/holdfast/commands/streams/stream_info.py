@@ -18,7 +18,9 @@ DEFAULT_COUNT = 10  # of FULL
 
 subcommand = partial(command, group="stream", categories="stream", since="5.0.0")
 
-container("xinfo", -2, "", "What is known about a stream.", group="stream", since="5.0.0")
+container(
+    "xinfo", -2, "", "Describe a stream, its groups and consumers.", group="stream", since="5.0.0"
+)
 
 
 def _read(c: Context, name: bytes) -> Stream:

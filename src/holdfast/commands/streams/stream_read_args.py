@@ -58,8 +58,8 @@ class ReadOptions:
 
 
 class Reading:
-    """The parsed arguments. `most` None: all entries; `timeout_s` None: do not wait; `options`
-    None: none of them is given, as mostly."""
+    """The parsed arguments. None means: for `most`, all entries; for `timeout_s`, do not wait; for
+    `options`, none of them is given, which is the usual case."""
 
     __slots__ = ("consumer", "group", "ids", "most", "names", "no_ack", "options", "timeout_s")
 

@@ -1,7 +1,7 @@
-"""XREAD and XREADGROUP: new entries of several streams; with BLOCK they wait for them.
+"""XREAD and XREADGROUP: new entries of several streams. With BLOCK they wait for entries.
 
 A client that is woken runs its command again. `$` means the last id at the time when the wait
-began, so the command that runs again has that id in the place of `$`.
+began. So the command that runs again has that id in the place of `$`.
 """
 
 from collections.abc import Iterable
@@ -39,15 +39,16 @@ STREAM_GONE = CommandError("UNBLOCKED the stream key no longer exists")
 GROUP_GONE = CommandError("NOGROUP the consumer group this client was blocked on no longer exists")
 
 MOST_WHEN_WOKEN = 1000  # entries of a stream, for a client that waited and gave no COUNT
-# A client that waits with CLAIM looks again after so long if no entry is pending.
+# If no entry is pending, a client that waits with CLAIM looks again after its min-idle-time, but
+# not before this time.
 SHORTEST_LOOK_MS = 100
 
 stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
 
 
 def _newest(c: Context, stream: Stream) -> int:
-    """The id of the newest entry. As in Redis 7.0, for a client that was woken it counts even if
-    the entry has been deleted since."""
+    """The id of the newest entry. As in Redis 7.0, a client that was woken gets the id of the last
+    entry that was added, even if that has been deleted since."""
     return stream.last_id if c.is_woken else stream.newest_id
 
 
@@ -274,7 +275,7 @@ class LimitedRead:
         new ones. None: there are none, or the limits are reached."""
         c, reading, budget = self._c, self._reading, self._budget
         if after_id is not None:
-            self._min_idle_ms = None  # as in Redis, for the streams that follow, too
+            self._min_idle_ms = None  # as in Redis, also for the following streams
         claims = self._claimable(stream, group)
         has_news = _newest(c, stream) > group.last_id
         if budget.is_spent or not (after_id is not None or claims or has_news):
@@ -328,8 +329,8 @@ class LimitedRead:
 
 
 def _until_claimable_ms(c: Context, groups: list[tuple[Stream, Group]], min_idle_ms: int) -> int:
-    """How long it takes until the first pending entry can be claimed. No such entry: the time after
-    which an entry could be claimed that another consumer gets now."""
+    """The time until the first pending entry can be claimed. If none is pending: the time after
+    which an entry that another consumer gets now could be claimed."""
     now_ms = c.keyspace.now_ms
     first_ms = now_ms + max(min_idle_ms, SHORTEST_LOOK_MS)
     for stream, group in groups:

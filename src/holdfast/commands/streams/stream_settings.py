@@ -1,4 +1,4 @@
-"""XCFGSET: how long a stream remembers the idempotent ids of XADD, and how many."""
+"""XCFGSET: for how long a stream remembers the idempotent ids of XADD, and how many of them."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_idempotence import LARGEST, LONGEST_S
 
 NOTHING_TO_SET = CommandError("ERR At least one parameter must be specified")
-# See XADD: there are no such ids.
+# The reason is in streams.py: two servers could add the same message at once.
 NOT_IDEMPOTENT = CommandError("ERR an active-active server has no idempotent IDs")
 
 # For each word: the highest value, and its unit in Redis's message.
@@ -23,7 +23,7 @@ stream_command = partial(command, group="stream", categories="stream", since="8.
 
 @stream_command("xcfgset", -2, "write fast", one("RW update"))
 def xcfgset(c: Context, argv: list[bytes]) -> Reply:
-    """Set how long and how many idempotent ids a stream keeps. Other values than before forget all.
+    """Set how many idempotent ids a stream keeps and for how long; new values drop all ids.
 
     XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]
     """

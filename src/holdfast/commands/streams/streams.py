@@ -60,8 +60,8 @@ FEWER_THAN_THERE = CommandError(
     "ERR The entries_added specified in XSETID is smaller than the target stream length"
 )
 
-# A trim with `~` removes at most this many nodes, unless LIMIT gives a number of entries. If the
-# size of nodes has no limit, DEFAULT_LIMIT entries.
+# A trim with `~` removes at most this many nodes, unless LIMIT gives a number of entries. If nodes
+# have no limit of size, it removes at most DEFAULT_LIMIT entries.
 MOST_NODES = 100
 DEFAULT_LIMIT, HIGHEST_LIMIT = 10_000, 1_000_000
 
@@ -80,7 +80,8 @@ stream_command = partial(command, group="stream", categories="stream", since="5.
 
 
 class Trim(NamedTuple):
-    """A request to trim: to `maxlen` entries, or if that is None, to entries from `min_id` on."""
+    """A request to trim: keep the last `maxlen` entries, or if that is None, those from `min_id`
+    on."""
 
     maxlen: int | None
     min_id: int
@@ -89,8 +90,8 @@ class Trim(NamedTuple):
     policy: int = KEEP_REFERENCES
 
     def apply(self, c: Context, stream: Stream) -> int:
-        """Trim the stream; return how many entries were removed. As in Redis, a trim that must look
-        at single entries because of its policy is never a rough one."""
+        """Trim the stream; return how many entries were removed. As in Redis, a trim whose policy
+        needs single entries ignores `~`."""
         if self.policy != KEEP_REFERENCES:
             return stream_references.trim(
                 stream, self.maxlen, self.min_id, self.limit, self.policy, c.keyspace
@@ -104,7 +105,7 @@ class Trim(NamedTuple):
         return count
 
 
-# A producer, and the id that it gave to a message; no id: it follows from the fields.
+# A producer, and the id that it gave to a message; None if the id follows from the fields.
 Message = tuple[bytes, bytes | None]
 
 
@@ -253,7 +254,7 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _entry_of(c: Context, stream: Stream, message: Message) -> int | None:
-    """The entry that the message has become, if it came before; then the message is counted."""
+    """The entry of the message, if the message has come before. It then counts as a duplicate."""
     keyspace = c.keyspace
     producer, iid = message
     assert iid is not None
@@ -263,7 +264,7 @@ def _entry_of(c: Context, stream: Stream, message: Message) -> int | None:
             stream, keyspace.stream_idmp_duration_s, keyspace.stream_idmp_maxsize, keyspace
         )
         return None
-    # Not dirty, unlike in Redis: this count is nothing that replicas are told.
+    # Unlike in Redis, this is no change of the data: replicas do not get this count.
     stream_producers.count_duplicate(stream, keyspace)
     return entry_id
 

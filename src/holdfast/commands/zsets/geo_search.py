@@ -28,7 +28,7 @@ TOO_FEW_VERTICES = CommandError("ERR GEOSEARCH BYPOLYGON must have at least 3 ve
 
 INT32_MAX = (1 << 31) - 1
 FEWEST_VERTICES = 3
-FROM_AND_BY = (b"FROMMEMBER", b"FROMLONLAT", b"BYRADIUS", b"BYBOX")  # a polygon needs none of them
+FROM_AND_BY = (b"FROMMEMBER", b"FROMLONLAT", b"BYRADIUS", b"BYBOX")  # not with a polygon
 
 
 # -- arguments and replies --------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Search:
         return geohash.bounds_around(*self.center, half_width_m, half_height_m), radius_m
 
     def _contains(self, lon: float, lat: float) -> bool:
-        """Whether a place is in the polygon or in the box. (For a circle its distance tells.)"""
+        """Whether a place is in the polygon or in the box. (A circle needs only the distance.)"""
         if self.polygon is not None:
             return self.polygon.contains(lon, lat)
         assert self.center is not None

@@ -1,5 +1,5 @@
-"""Shared by the commands on sorted sets: reading scores and bounds; replying with, adding and
-storing entries. No commands.
+"""Functions that the commands on sorted sets share: they read scores and bounds, and show, add and
+store entries. No commands are here.
 """
 
 import re
@@ -30,7 +30,7 @@ ADD_FLAGS = {b"NX": NX, b"XX": XX, b"GT": GT, b"LT": LT, b"CH": CH, b"INCR": INC
 _DECIMAL = re.compile(
     rb"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:e[+-]?[0-9]++)?", re.IGNORECASE
 ).fullmatch
-# These are compiled when first used, as most servers never do.
+# These are compiled when first used, because most servers never use them.
 _INFINITE = rb"(?i)[+-]?inf(?:inity)?"
 _HEX = rb"(?i)[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]++)(?:p[+-]?[0-9]++)?"
 _NOT_ZERO = rb"(?i)[+-]?(?:0x[0.]*[1-9a-f]|[0.]*[1-9])"
@@ -52,7 +52,7 @@ def _strtod(text: bytes) -> float | None:
 
 def parse_score(text: bytes, error: CommandError = NOT_A_FLOAT) -> float:
     """A double. A number out of its range is an error, but "inf" is a number."""
-    # Most scores are digits, with or without a point. They cannot be wrong.
+    # Most scores are digits, with or without a point, and need no further checks.
     whole = digits(text)
     if whole >= 0:
         return float(whole)

@@ -29,8 +29,8 @@ range_command = partial(command, group="sorted-set", categories="sortedset")
 
 
 class Range(metaclass=ABCMeta):  # not ABC: the bases of a compiled class are compiled
-    """A range of a sorted set. Each subclass reads its bounds in its own way; options may narrow
-    the range."""
+    """A range of a sorted set. Each subclass reads its bounds in its own way. Options may make the
+    range smaller."""
 
     __slots__ = ("limit", "offset", "reverse", "with_scores")
 

@@ -245,7 +245,7 @@ def zrandmember(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _choices(c: Context, value: ZSet, count: int) -> list[Entry]:
-    """`count` entries, each chosen from all."""
+    """`count` random entries; one may come several times."""
     if count < len(value) // 4:  # a lookup for each is quicker
         return _at(value, [c.rng.randrange(len(value)) for _ in range(count)])
     return c.rng.choices(value.slice(0, len(value)), k=count)

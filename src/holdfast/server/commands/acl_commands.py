@@ -91,7 +91,7 @@ def setuser(session: Session, argv: list[bytes]) -> Reply:
 
 @command("acl|deluser", -3, ADMIN, group="server", since="6.0.0")
 def deluser(session: Session, argv: list[bytes]) -> Reply:
-    """Remove users and close their connections; returns how many there were.
+    """Remove users and close their connections; return how many existed.
 
     ACL DELUSER username [username ...]
     """
@@ -283,7 +283,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         DRYRUN <username> <command> [<arg> ...]
             Whether a user may run a command, which does not run.
         GETUSER <username>
-            What a user may do.
+            The permissions of a user.
         GENPASS [<bits>]
             A random password.
         LIST
@@ -291,7 +291,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         LOAD
             Read the users from the ACL file again.
         LOG [<count> | RESET]
-            What was denied lately.
+            The commands that were denied lately.
         SAVE
             Write the users to the ACL file.
         SETUSER <username> <rule> [<rule> ...]

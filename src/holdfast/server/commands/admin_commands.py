@@ -99,7 +99,7 @@ def lolwut(session: Session, argv: list[bytes]) -> Reply:
 
 @command("save", 1, f"{SAVES} no_multi", group="server", since="1.0.0")
 def save(session: Session, argv: list[bytes]) -> Reply:
-    """Write everything from the journal into the tables, and answer when it is there.
+    """Write everything from the journal into the tables; reply when that is done.
 
     SAVE
     """
@@ -129,7 +129,7 @@ def bgsave(session: Session, argv: list[bytes]) -> Reply:
 
 @command("bgrewriteaof", 1, SAVES, group="server", since="1.0.0")
 def bgrewriteaof(session: Session, argv: list[bytes]) -> Reply:
-    """The same as BGSAVE: the journal becomes as short as can be.
+    """The same as BGSAVE: the journal becomes as short as possible.
 
     BGREWRITEAOF
     """
@@ -137,7 +137,7 @@ def bgrewriteaof(session: Session, argv: list[bytes]) -> Reply:
     if saving.running is Kind.REWRITE:
         raise ALREADY_REWRITING
     if saving.running is not None:
-        # The pass that runs is the one that was asked for.
+        # The fold that runs already does this work.
         return Simple(b"Background append only file rewriting scheduled")
     _start(session, Kind.REWRITE)
     return Simple(b"Background append only file rewriting started")
@@ -160,7 +160,7 @@ def _start(session: Session, kind: Kind) -> None:
     tips=("nondeterministic_output",),
 )
 def lastsave(session: Session, argv: list[bytes]) -> Reply:
-    """When everything was last in the tables, in seconds since 1970.
+    """The time when all changes were last in the tables, in seconds since 1970.
 
     LASTSAVE
     """

@@ -57,7 +57,7 @@ def _too_many_arguments(argv: list[bytes]) -> CommandError:
 
 @command("client|id", 2, ANYONE, group="connection", since="5.0.0", categories="connection")
 def id_(session: Session, argv: list[bytes]) -> Reply:
-    """The number of this connection; no other ever has the same.
+    """The number of this connection. No other connection ever gets the same number.
 
     CLIENT ID
     """
@@ -75,7 +75,7 @@ def getname(session: Session, argv: list[bytes]) -> Reply:
 
 @command("client|setname", 3, ANYONE, group="connection", since="2.6.9", categories="connection")
 def setname(session: Session, argv: list[bytes]) -> Reply:
-    """Name this connection; an empty name takes the name away.
+    """Name this connection; an empty name removes the name.
 
     CLIENT SETNAME connection-name
     """
@@ -127,7 +127,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
     categories="connection",
 )
 def capa(session: Session, argv: list[bytes]) -> Reply:
-    """Say what this client can do. REDIRECT: go to another server; none is named to it here.
+    """Say what this client can do. REDIRECT has no effect: this server redirects no client.
 
     CLIENT CAPA capability [capability ...]
     """
@@ -162,7 +162,7 @@ def no_evict(session: Session, argv: list[bytes]) -> Reply:
 
 @command("client|no-touch", 3, ANYONE, group="connection", since="7.2.0", categories="connection")
 def no_touch(session: Session, argv: list[bytes]) -> Reply:
-    """Let this connection's commands not change the idle time of keys.
+    """Keep this connection's commands from changing the idle time of keys.
 
     CLIENT NO-TOUCH ON | OFF
     """
@@ -315,15 +315,15 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         KILL <option> <value> [<option> <value> [...]]
             Close the connections that pass every filter: ID, TYPE, USER, ADDR, LADDR, MAXAGE,
             IDLE, NAME, LIB-NAME, LIB-VER, DB, IP, FLAGS, CAPA.
-            SKIPME (YES|NO) says whether the present one is spared.
+            SKIPME (YES|NO) says whether this connection is spared.
         LIST [<option> <value> [...]]
             A line about each connection that passes every filter.
         NO-EVICT (ON|OFF)
             Spare this connection when memory for clients runs out.
         NO-TOUCH (ON|OFF)
-            Let this connection's commands leave the age of keys as it is.
+            Keep this connection's commands from changing the idle time of keys.
         PAUSE <timeout> [WRITE|ALL]
-            Hold all commands, or those that write, for so many milliseconds.
+            Hold all commands, or those that write, for this number of milliseconds.
         REPLY (ON|OFF|SKIP)
             Resume, stop or skip the answers to this connection's commands.
         SETINFO (LIB-NAME|LIB-VER) <value>
@@ -335,7 +335,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         TRACKINGINFO
             Whether and how this connection tracks keys.
         UNBLOCK <clientid> [TIMEOUT|ERROR]
-            End the waiting of a connection.
+            End the wait of a connection.
         UNPAUSE
             Let the commands run that CLIENT PAUSE holds.
         """,

@@ -25,7 +25,7 @@ Test = Callable[[Session], bool]
 
 
 class ClientFilter:
-    """Of an option that is given twice, the last one counts."""
+    """The filters of one command. If an option is given twice, the last one counts."""
 
     def __init__(self, options: list[bytes], engine: Engine, *, skips_me: bool) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class ClientFilter:
             at = self._take(options, at)
 
     def lets_pass(self, other: Session, me: Session) -> bool:
-        """Whether a session is wanted by the session that asks."""
+        """Whether a session passes all filters of the session that asks."""
         if self._skips_me and other is me:
             return False
         return all(test(other) for test in self._tests.values())
@@ -119,7 +119,7 @@ def _unknown(what: bytes, option: bytes, letters: bytes) -> CommandError:
 
 
 def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Test]:
-    """A filter for sessions that have at least so many seconds."""
+    """A filter for sessions for which this time is at least as long as the value."""
 
     def make(engine: Engine, option: bytes, values: list[bytes]) -> Test:
         least = parse_int(values[0], CommandError(f"ERR {name} is not an integer or out of range"))
@@ -131,8 +131,8 @@ def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Tes
 
 
 def _text(shown: Callable[[Session], bytes]) -> Callable[..., Test]:
-    """A filter for sessions of which this text is shown. A client without a name has no name, not
-    an empty one, as in Valkey: CLIENT KILL NAME "" ends no client."""
+    """A filter for sessions for which this text is the value. As in Valkey, a client without a name
+    has no name, not an empty one: CLIENT KILL NAME "" ends no client."""
     return lambda engine, option, values: lambda session: shown(session) == values[0] != b""
 
 

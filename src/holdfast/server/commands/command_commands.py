@@ -36,7 +36,7 @@ def count(session: Session, argv: list[bytes]) -> Reply:
 
 @about_commands("command|info", -2, since="2.8.13", tips=UNORDERED)
 def info(session: Session, argv: list[bytes]) -> Reply:
-    """Describe some commands; null for a name that is none.
+    """Describe some commands; null for a name that no command has.
 
     COMMAND INFO [name ...]
     """
@@ -123,7 +123,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         GETKEYS <command> <arg> ...
             Find the keys in a command.
         GETKEYSANDFLAGS <command> <arg> ...
-            Find the keys in a command, and what it does to each.
+            Find the keys in a command, and how it accesses each.
         """,
     )
 

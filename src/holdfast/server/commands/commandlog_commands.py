@@ -1,7 +1,8 @@
 """COMMANDLOG of Valkey: commands that took long, and commands with large requests or replies.
 
-The slow ones are those of SLOWLOG. The others are noted once `commandlog-request-larger-than` or
-`commandlog-reply-larger-than` is set: to look at the size of each command takes time.
+The slow commands are those of SLOWLOG. Large ones are noted only after
+`commandlog-request-larger-than` or `commandlog-reply-larger-than` was set, because to measure each
+command takes time.
 """
 
 from functools import partial

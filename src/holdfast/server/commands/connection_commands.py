@@ -1,4 +1,5 @@
-"""Connection commands: the user of a client and its protocol. CLIENT has a file of its own."""
+"""Commands on the connection of a client: its user, protocol and database. CLIENT has its own
+file."""
 
 from holdfast.commands.args import parse_int
 from holdfast.commands.table import command

@@ -1,7 +1,7 @@
 """DEBUG: the helpers that tests of clients and of this server use.
 
-Those that show or change the insides of redis-server (its hash tables, buffers and allocator) are
-not here: there is nothing in this server that they could mean.
+Subcommands that show or change the internals of redis-server (its hash tables, buffers and
+allocator) are missing, because this server has no such internals.
 """
 
 import logging
@@ -73,7 +73,7 @@ def _unknown(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _sleep(session: Session, argv: list[bytes]) -> Reply:
-    """Sleep, and answer no client meanwhile: tests ask for this."""
+    """Sleep, and answer no client meanwhile: tests need this."""
     try:
         seconds = float(argv[2])
     except ValueError:
@@ -104,7 +104,7 @@ def _set_active_expire(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _reload(session: Session, argv: list[bytes]) -> Reply:
-    """Save, forget memory and read the file again."""
+    """Save, drop all data in memory, and read the file again."""
     options = {option.upper() for option in argv[2:]}
     if not options <= {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise RELOAD_OPTIONS
@@ -147,7 +147,7 @@ def _pause_cron(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _quicklist_packed_threshold(session: Session, argv: list[bytes]) -> Reply:
-    """Lists here have no nodes of two kinds, so a size is accepted and means nothing."""
+    """Accept a size without effect: our lists do not have two kinds of nodes."""
     size = memory(argv[2])
     if size is None or not 0 <= size < 1 << 32:
         raise NOT_A_SIZE
@@ -160,7 +160,8 @@ def _log(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _populate(session: Session, argv: list[bytes]) -> Reply:
-    """`DEBUG POPULATE count [prefix] [size]`: string keys, which are kept like all others."""
+    """`DEBUG POPULATE count [prefix] [size]`: create string keys, which are stored like any
+    others."""
     count = parse_int_between(argv[2], 0, 1 << 62, NOT_POSITIVE)
     prefix = argv[3] if len(argv) > 3 else b"key"
     size = parse_int_between(argv[4], 0, 1 << 30, NOT_POSITIVE) if len(argv) > 4 else None
@@ -190,9 +191,9 @@ def _help(session: Session, argv: list[bytes]) -> Reply:
         "DEBUG",
         """
         DIGEST
-            A number for all data, the same that redis-server has for it.
+            A hash of all data, the same as in redis-server.
         DIGEST-VALUE <key> [<key> ...]
-            The same for single values.
+            Hashes of single values.
         ERROR <string>
             Answer with this error.
         LOG <message>
@@ -200,17 +201,17 @@ def _help(session: Session, argv: list[bytes]) -> Reply:
         OBJECT <key>
             Show how a key is kept.
         PAUSE-CRON <0|1>
-            Whether the regular work of the server waits.
+            Whether the regular work of the server is stopped.
         POPULATE <count> [<prefix>] [<size>]
             Create string keys.
         PROTOCOL <type>
             Answer with a value of this type.
         RELOAD
-            Save, forget memory, and read the file again.
+            Save, drop all data in memory, and read the file again.
         QUICKLIST-PACKED-THRESHOLD <size>
-            Accepted, and means nothing here.
+            Accepted without effect.
         SET-ACTIVE-EXPIRE <0|1>
-            Whether keys expire that no command looks at.
+            Whether keys expire that no command reads.
         SET-DISABLE-DENY-SCRIPTS <0|1>
             Whether scripts may call commands that are forbidden to them.
         SLEEP <seconds>

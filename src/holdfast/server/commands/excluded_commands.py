@@ -1,6 +1,7 @@
 """Commands of Redis that Holdfast does not have: each is registered, and its error has the reason.
 
-The table has the data that COMMAND INFO shows of them, so that clients and access rules see no gap.
+The table has the data that COMMAND INFO shows of these commands, so that clients and access rules
+find all of Redis's commands.
 """
 
 from holdfast.commands.table import Handler, Keys, command, container, one
@@ -8,7 +9,7 @@ from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.server.sessions.session import Session
 
-# The text of a redis-server that is no part of a cluster: clients know it.
+# The text of a redis-server that is not part of a cluster: clients know it.
 NO_CLUSTER = "ERR This instance has cluster support disabled"
 NO_MODULES = "ERR Holdfast does not load modules: they are C libraries for redis-server"
 NO_MIGRATION = "ERR Holdfast does not send keys to other servers: use DUMP and RESTORE instead"
@@ -24,14 +25,15 @@ CLUSTERSCAN = (*NOT_NOW, "request_policy:special", "response_policy:special")
 
 
 class MigratedKey(Keys):
-    """The one key of MIGRATE. It is empty where the option KEYS names others."""
+    """The one key of MIGRATE. The argument is empty if the option KEYS names the keys."""
 
     def positions(self, argc: int, argv: list[bytes]) -> range:
         return range(0) if _option_keys(argv) else super().positions(argc, argv)
 
 
 class MigratedKeys(Keys):
-    """The keys behind the option KEYS of MIGRATE, which may also be a user or a password."""
+    """The keys behind the option KEYS of MIGRATE. (The word KEYS may also be a user or a
+    password.)"""
 
     def positions(self, argc: int, argv: list[bytes]) -> range:
         return range(_option_keys(argv), argc) if _option_keys(argv) and not argv[3] else range(0)
@@ -55,7 +57,7 @@ MIGRATED = (
 
 KEYS = {"migrate": MIGRATED, "clusterscan": (one("not_key"),)}
 
-# name, arity, flags, categories that these do not imply, tips, since, sentence
+# Name, arity, flags, categories that do not follow from the flags, tips, since, text of the error.
 TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
     ("asking", 1, "fast", "connection", (), "3.0.0", NO_CLUSTER),
     ("readonly", 1, "loading stale fast", "connection", (), "3.0.0", NO_CLUSTER),
@@ -141,9 +143,9 @@ def _refusal(name: str, sentence: str) -> Handler:
     return refuse
 
 
-container("backup", -2, "", "Refused, all of it.", group="server", since="8.10.0")
-container("cluster", -2, "", "Refused, all of it.", group="cluster", since="3.0.0")
-container("module", -2, "", "Refused, save for a look.", group="server", since="4.0.0")
+container("backup", -2, "", "Refused, with all its subcommands.", group="server", since="8.10.0")
+container("cluster", -2, "", "Refused, with all its subcommands.", group="cluster", since="3.0.0")
+container("module", -2, "", "Refused, except MODULE LIST.", group="server", since="4.0.0")
 for _name, _arity, _flags, _categories, _tips, _since, _sentence in TABLE:
     command(
         _name,

@@ -30,8 +30,9 @@ container("function", -2, "", "Manage libraries of functions.", group="scripting
 
 
 def _check_room(session: Session) -> None:
-    """Libraries stay in memory, while values of a file can be forgotten. (Where no value can be
-    forgotten, `Admission` has refused the command.) Raises CommandError."""
+    """Raise CommandError if libraries and clients already take too much memory: unlike values of a
+    file, they cannot be dropped from memory. (If no value can be dropped, `Admission` has refused
+    the command.)"""
     if engine_of(session).condition.lacks_room:
         raise OUT_OF_MEMORY
 
@@ -45,11 +46,11 @@ def _wrong_arguments(argv: list[bytes]) -> CommandError:
 
 @function("function|load", -3, "write denyoom noscript", tips=ALL_SHARDS)
 def load(session: Session, argv: list[bytes]) -> Reply:
-    """Load a library of functions, which lasts; the answer is its name.
+    """Load a library of functions and keep it, also across restarts; return its name.
 
     FUNCTION LOAD [REPLACE] function-code
 
-    The first line of the code is `#!lua name=…`. What it does is to register functions with
+    The first line of the code is `#!lua name=…`. The code registers functions with
     `redis.register_function`.
     """
     for option in argv[2:-1]:
@@ -135,7 +136,7 @@ def _shown(function: Function) -> Reply:
     tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
 )
 def stats(session: Session, argv: list[bytes]) -> Reply:
-    """The function that runs, and how many there are.
+    """The running function, and the numbers of libraries and functions.
 
     FUNCTION STATS
     """
@@ -216,15 +217,15 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         FLUSH [ASYNC|SYNC]
             Remove all libraries.
         KILL
-            End the function that runs, and take back what it has written.
+            End the running function, and undo its changes.
         LIST [LIBRARYNAME <pattern>] [WITHCODE]
-            The libraries and what is in them.
+            The libraries and their functions.
         LOAD [REPLACE] <code>
             Load a library, which registers functions.
         RESTORE <payload> [FLUSH|APPEND|REPLACE]
-            Load the libraries that DUMP gave. Of those there are, FLUSH removes all, REPLACE
-            those of the same names; APPEND, which is the default, none.
+            Load the libraries of a DUMP. FLUSH removes all present libraries before, REPLACE
+            those of the same names, APPEND (the default) none.
         STATS
-            The function that runs, and how many there are.
+            The running function, and the numbers of libraries and functions.
         """,
     )

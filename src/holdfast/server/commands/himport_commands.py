@@ -67,7 +67,7 @@ def set_(session: Session, argv: list[bytes]) -> Reply:
 
 @importing("himport|discard", 3, "", tips=EVERYWHERE)
 def discard(session: Session, argv: list[bytes]) -> Reply:
-    """Forget a list of fields; 1 if there was one of this name.
+    """Forget a list of fields; return 1 if it existed.
 
     HIMPORT DISCARD fieldset-name
     """

@@ -1,4 +1,4 @@
-"""HOTKEYS: which keys take most of the time or of the network."""
+"""HOTKEYS: the keys whose commands take most of the time or of the network."""
 
 from holdfast.commands.args import Options, parse_int_between
 from holdfast.commands.table import command, container, help_reply
@@ -57,7 +57,7 @@ def _parse(argv: list[bytes]) -> HotKeysOptions:
             raise CommandError(f"ERR METRICS {name.decode()} defined more than once!")
     if len(metrics) != number:
         raise METRICS_MISMATCH
-    if not set(metrics) & set(METRICS):  # other ones are allowed: a later server may know them
+    if not set(metrics) & set(METRICS):  # unknown metrics are allowed beside a known one
         raise NO_METRICS
     given = {b"COUNT": 10, b"DURATION": 0, b"SAMPLE": 1}
     limits = {
@@ -81,7 +81,7 @@ def _parse(argv: list[bytes]) -> HotKeysOptions:
 
 @command("hotkeys|stop", 2, ADMIN, group="server", since="8.6.0")
 def stop(session: Session, argv: list[bytes]) -> Reply:
-    """Stop counting; what was counted can still be read. Null if nothing is counted.
+    """Stop counting; the counts can still be read. Null if nothing is counted.
 
     HOTKEYS STOP
     """
@@ -100,7 +100,7 @@ def _stop(engine: Engine, hotkeys: HotKeys) -> None:
 
 @command("hotkeys|reset", 2, ADMIN, group="server", since="8.6.0")
 def reset(session: Session, argv: list[bytes]) -> Reply:
-    """Forget what was counted.
+    """Forget all counts.
 
     HOTKEYS RESET
     """
@@ -113,7 +113,7 @@ def reset(session: Session, argv: list[bytes]) -> Reply:
 
 @command("hotkeys|get", 2, ADMIN, group="server", since="8.6.0")
 def get(session: Session, argv: list[bytes]) -> Reply:
-    """What was counted: the keys that cost most, and sums. Null if nothing was.
+    """The counts: the keys that cost most, and sums. Null if nothing was counted.
 
     HOTKEYS GET
     """
@@ -165,6 +165,6 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         GET
             The keys that cost most.
         RESET
-            Forget what was counted.
+            Forget all counts.
         """,
     )

@@ -21,7 +21,7 @@ Facts = Iterable[tuple[str, object]]
 
 SYSTEM_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
-# Counters of Redis for things that never happen here: a program that adds them up finds a 0.
+# Counters of Redis for things that never happen here. They are 0, so that programs find them.
 NO_BUFFERS = ("mem_cluster_links", "mem_aof_buffer")
 NO_FORKS = (
     *("current_cow_peak", "current_cow_size", "current_cow_size_age", "current_fork_perc"),
@@ -36,7 +36,7 @@ NO_DEFRAGMENTATION = (
     *("total_active_defrag_time", "current_active_defrag_time"),
 )
 
-# To count keys that expire means to look at each of them; from here on it is an estimate.
+# The most keys with an expiry that are counted one by one. If there are more, it is an estimate.
 MAX_COUNTED = 50_000
 
 
@@ -86,7 +86,7 @@ def _memory(engine: Engine) -> Facts:
     config = engine.config
     data, resident = engine.keyspace.used_bytes, resident_bytes()
     clients = sum(each.memory_bytes for each in engine.sessions.values())
-    overhead = clients  # that of a key is counted with its value; as in Redis, without Lua
+    overhead = clients  # the overhead of a key counts as data; as in Redis, Lua is not included
     used = data + overhead
     peak = max(engine.meter.peak_bytes, used)
     for name, nbytes in (
@@ -156,7 +156,7 @@ def _persistence(engine: Engine) -> Facts:
     yield "rdb_current_bgsave_time_sec", saving.running_for_s if saves else -1
     yield "rdb_saves", saving.count
     yield "rdb_last_load_keys_expired", 0
-    yield "rdb_last_load_keys_loaded", 0  # a start loads none, see holdfast_recovered_ops
+    yield "rdb_last_load_keys_loaded", 0  # a start loads no keys; see holdfast_recovered_ops
     yield "aof_enabled", int(store.is_durable)
     yield "aof_rewrite_in_progress", int(rewrites)
     yield "aof_rewrite_scheduled", 0
@@ -227,7 +227,7 @@ def _stats(engine: Engine) -> Facts:
     yield "io_threaded_writes_processed", 0
 
 
-def _stage(engine: Engine) -> Facts:
+def _replication(engine: Engine) -> Facts:
     primary, now_s = engine.primary, engine.clock.monotonic_s()
     backlog = primary.backlog
     following = engine.following
@@ -316,8 +316,8 @@ def _keyspace(engine: Engine) -> Facts:
 
 
 def expiring_keys(keyspace: Keyspace, most: int = MAX_COUNTED) -> Counter[int]:
-    """How many keys have an expiry, by space: in memory, and in the file only. With more than
-    `most` it is an estimate."""
+    """The number of keys that have an expiry, by space; keys in memory and keys that are only in
+    the file. If there are more than `most`, it is an estimate."""
     expiring = keyspace.expiring
     ids = {key.id: key.space.id for key in expiring.keys(most)}
     tables = keyspace.tables
@@ -341,7 +341,7 @@ SECTIONS: dict[str, Section] = {
     "Memory": _memory,
     "Persistence": _persistence,
     "Stats": _stats,
-    "Replication": _stage,
+    "Replication": _replication,
     "CPU": _cpu,
     "Modules": _nothing,
     "Commandstats": _commandstats,
@@ -354,8 +354,8 @@ ONLY_WHEN_ASKED = {"commandstats", "latencystats"}
 
 
 def info(engine: Engine, asked: Iterable[str]) -> str:
-    """The sections that were asked for, by name or as `default`, `all`, `everything`; in our
-    order."""
+    """The sections with these names, in our order. `default`, `all` and `everything` are names,
+    too."""
     wanted = {name.lower() for name in asked} or {"default"}
     every = bool(wanted & {"all", "everything"})
     return "\r\n".join(
@@ -373,7 +373,7 @@ def _shown(title: str, facts: Facts) -> str:
 
 
 def human(nbytes: int) -> str:
-    """As Redis shows sizes to people: 512B, 1.50K, 2.00G."""
+    """A size as Redis shows it to people: 512B, 1.50K, 2.00G."""
     if nbytes < 1024:
         return f"{nbytes}B"
     size = float(nbytes)

@@ -21,7 +21,7 @@ container("latency", -2, "", "Moments when the server was slow.", group="server"
 
 @question("latency|latest", 2, FLAGS, since="2.8.13")
 def latest(session: Session, argv: list[bytes]) -> Reply:
-    """For each kind of event: when it was last slow, for how many milliseconds, and the most ever.
+    """For each kind of event: when it was last slow, its milliseconds then, and the maximum.
 
     LATENCY LATEST
     """
@@ -33,7 +33,7 @@ def latest(session: Session, argv: list[bytes]) -> Reply:
 
 @question("latency|history", 3, FLAGS, since="2.8.13")
 def history(session: Session, argv: list[bytes]) -> Reply:
-    """When an event was slow, in seconds, and for how many milliseconds; the last 160 times.
+    """The last 160 times when an event was slow, in seconds, and how many milliseconds it took.
 
     LATENCY HISTORY event
     """
@@ -131,7 +131,7 @@ ADVICE = {
     tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
 )
 def reset(session: Session, argv: list[bytes]) -> Reply:
-    """Forget slow events; returns how many kinds of event there were.
+    """Forget slow events; return how many kinds of events were forgotten.
 
     LATENCY RESET [event [event ...]]
     """
@@ -148,7 +148,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         "LATENCY",
         """
         DOCTOR
-            What was slow, and what to do about it.
+            Report slow events, with advice.
         GRAPH <event>
             Draw how slow an event was each time.
         HISTOGRAM [<command> ...]
@@ -158,6 +158,6 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         LATEST
             The last time each event was slow.
         RESET [<event> ...]
-            Forget what was slow.
+            Forget slow events.
         """,
     )

@@ -101,18 +101,21 @@ def doctor(session: Session, argv: list[bytes]) -> Reply:
         findings.append(
             f"Values take more than maxmemory allows ({limit})."
             + (
-                " Keys are deleted as fast as the policy finds them."
+                " The policy deletes keys."
                 if engine.condition.deletion is not None
-                else " What the file has already is dropped from memory first; what it does not"
-                " have yet cannot be."
+                else " Values that the file has are dropped from memory; newer ones must stay."
             )
         )
     if peak > 1.5 * used and peak > FEW_BYTES:
-        findings.append(f"They took {peak} once; Python may not have given all of that back.")
+        findings.append(
+            f"Values took {peak} bytes before; Python may not have returned all of that."
+        )
     if resident > 4 * used and used > FEW_BYTES:
-        findings.append(f"The process takes {resident}: many small values cost more than counted.")
+        findings.append(
+            f"The process takes {resident} bytes: many small values take more than is counted."
+        )
     findings += [
-        f"Client {each.id} does not read what it is sent."
+        f"Client {each.id} does not read its replies."
         for each in engine.sessions.values()
         if each.sink.output_bytes > FEW_BYTES
     ]
@@ -153,7 +156,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         DOCTOR
             Whether the use of memory looks healthy.
         MALLOC-STATS
-            What the allocator says.
+            The statistics of the allocator.
         PURGE
             Give back memory that nothing uses.
         STATS

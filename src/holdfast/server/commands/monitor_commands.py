@@ -1,4 +1,4 @@
-"""MONITOR. The engine shows commands to monitors; see server/features/monitors.py."""
+"""MONITOR. server/features/monitors.py shows the commands."""
 
 from holdfast.commands.table import command
 from holdfast.errors import CommandError

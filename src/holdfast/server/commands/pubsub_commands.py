@@ -25,7 +25,7 @@ def subscribe(session: Session, argv: list[bytes]) -> Reply:
 
 @command("unsubscribe", -1, LISTENING, group="pubsub", since="2.0.0")
 def unsubscribe(session: Session, argv: list[bytes]) -> Reply:
-    """Stop listening to channels, to all of them when none is named.
+    """Stop listening to channels, or to all of them if none is named.
 
     UNSUBSCRIBE [channel [channel ...]]
     """
@@ -45,7 +45,7 @@ def psubscribe(session: Session, argv: list[bytes]) -> Reply:
 
 @command("punsubscribe", -1, LISTENING, group="pubsub", since="2.0.0")
 def punsubscribe(session: Session, argv: list[bytes]) -> Reply:
-    """Stop listening to patterns, to all of them when none is named.
+    """Stop listening to patterns, or to all of them if none is named.
 
     PUNSUBSCRIBE [pattern [pattern ...]]
     """
@@ -55,7 +55,7 @@ def punsubscribe(session: Session, argv: list[bytes]) -> Reply:
 
 @command("ssubscribe", -2, LISTENING, many("not_key"), group="pubsub", since="7.0.0")
 def ssubscribe(session: Session, argv: list[bytes]) -> Reply:
-    """Listen to shard channels, which here are just other channels.
+    """Listen to shard channels, which are separate from other channels.
 
     SSUBSCRIBE shardchannel [shardchannel ...]
     """
@@ -65,7 +65,7 @@ def ssubscribe(session: Session, argv: list[bytes]) -> Reply:
 
 @command("sunsubscribe", -1, LISTENING, many("not_key"), group="pubsub", since="7.0.0")
 def sunsubscribe(session: Session, argv: list[bytes]) -> Reply:
-    """Stop listening to shard channels, to all of them when none is named.
+    """Stop listening to shard channels, or to all of them if none is named.
 
     SUNSUBSCRIBE [shardchannel [shardchannel ...]]
     """
@@ -127,7 +127,7 @@ def _names(topics: Topics, argv: list[bytes]) -> Reply:
 
 @command("pubsub|numsub", -2, ASKING, group="pubsub", since="2.8.0")
 def numsub(session: Session, argv: list[bytes]) -> Reply:
-    """How many listen to each of these channels, not counting patterns.
+    """How many clients listen to each of these channels, not counting patterns.
 
     PUBSUB NUMSUB [channel [channel ...]]
     """
@@ -136,7 +136,7 @@ def numsub(session: Session, argv: list[bytes]) -> Reply:
 
 @command("pubsub|shardnumsub", -2, ASKING, group="pubsub", since="7.0.0")
 def shardnumsub(session: Session, argv: list[bytes]) -> Reply:
-    """How many listen to each of these shard channels.
+    """How many clients listen to each of these shard channels.
 
     PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]
     """
@@ -173,10 +173,10 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         NUMPAT
             How many patterns have listeners.
         NUMSUB [<channel> ...]
-            How many listen to each of these channels, not counting patterns.
+            How many clients listen to each of these channels, not counting patterns.
         SHARDCHANNELS [<pattern>]
             The shard channels that have a listener, all or those that match.
         SHARDNUMSUB [<shardchannel> ...]
-            How many listen to each of these shard channels.
+            How many clients listen to each of these shard channels.
         """,
     )

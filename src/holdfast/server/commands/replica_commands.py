@@ -25,8 +25,8 @@ def replicaof(session: Session, argv: list[bytes]) -> Reply:
 
     REPLICAOF host port | NO ONE
 
-    The data of before is served until the snapshot of the other server is complete, and is gone
-    then.
+    The present data is served until the snapshot of the other server is complete. Then the snapshot
+    replaces it.
     """
     return _follow(session, argv)
 
@@ -133,7 +133,7 @@ def sync(session: Session, argv: list[bytes]) -> Reply:
 
 @command("replconf", -1, "admin noscript loading stale allow_busy", group="server", since="3.0.0")
 def replconf(session: Session, argv: list[bytes]) -> Reply:
-    """What a replica says about itself, and how far it is.
+    """Facts that a replica tells its primary, and its progress.
 
     REPLCONF option value [option value ...]
     """
@@ -169,7 +169,8 @@ def replconf(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _is_valkey_9(version: bytes) -> bool:
-    """Or newer, or a Holdfast. A Redis does not tell its version."""
+    """Whether this is the version of a Valkey from 9 on, or of a Holdfast. A Redis does not tell
+    its version."""
     major = version.partition(b".")[0]
     return major.isdigit() and int(major) >= FIRST_WITH_FIELD_TIMES
 
@@ -180,7 +181,7 @@ def _on_disk(words: list[bytes]) -> int:
 
 
 def _parts(value: bytes) -> frozenset[bytes]:
-    """The parts of a snapshot that a replica wants: redis-cli wants functions, or nothing."""
+    """The parts of a snapshot that a replica wants. (redis-cli wants functions, or no part.)"""
     parts = frozenset(value.lower().split())
     for part in parts - {FUNCTIONS}:
         raise CommandError(b"ERR Unsupported rdb-filter-only option: %b" % part)

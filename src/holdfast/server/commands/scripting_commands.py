@@ -29,7 +29,7 @@ def _keys(access: str, notes: str = "") -> Keys:
     return Keys(access, 3, count_at=2, notes=text if notes else "")
 
 
-# Mostly there are few keys, and this table is quicker than parsing the number.
+# The numbers of keys that most calls have: this table is quicker than parsing the number.
 FEW = {b"%d" % count: count for count in range(10)}
 
 
@@ -69,8 +69,8 @@ def _show(session: Session, argv: list[bytes]) -> None:
 
 
 def _load_keys(session: Session, argv: list[bytes]) -> None:
-    """Wait for large keys before anything can be seen of the script. Of keys that are not declared
-    nothing is known here: these load at once."""
+    """Let the script wait for large keys before it has any effect. Keys that are not declared are
+    not known here; they are loaded at once when the script needs them."""
     count = FEW.get(argv[2])
     if count is None:
         count = int(argv[2]) if argv[2].isdigit() and len(argv[2]) < 9 else 0
@@ -145,7 +145,7 @@ def _call_function(session: Session, argv: list[bytes], read_only: bool) -> Repl
 
 @scripting("script|load", 3, "noscript stale", since="2.6.0", tips=ALL_NODES)
 def load(session: Session, argv: list[bytes]) -> Reply:
-    """Keep a script, also across restarts; returns its SHA1.
+    """Keep a script, also across restarts; return its SHA1.
 
     SCRIPT LOAD script
     """
@@ -231,13 +231,13 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         "SCRIPT",
         """
         DEBUG NO
-            There is no debugger to be switched on.
+            Accepted without effect: there is no debugger.
         EXISTS <sha1> [<sha1> ...]
-            Say of each script whether it is known.
+            Whether each of the scripts is known.
         FLUSH [ASYNC|SYNC]
             Forget all scripts.
         KILL
-            End the script that runs, and take back what it has written.
+            End the running script, and undo its changes.
         LOAD <script>
             Keep a script without running it.
         SHOW <sha1>

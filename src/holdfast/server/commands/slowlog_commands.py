@@ -1,4 +1,4 @@
-"""SLOWLOG: which commands took long."""
+"""SLOWLOG: the commands that took long."""
 
 from holdfast.commands.args import parse_int_between
 from holdfast.commands.table import command, container, help_reply
@@ -81,7 +81,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         "SLOWLOG",
         """
         GET [<count>]
-            The newest entries, 10 unless said otherwise, -1 for all. An entry is: id,
+            The newest entries, 10 by default, -1 for all. An entry is: id,
             time, microseconds, arguments, address of the client, name of the client.
         LEN
             Count the entries.

@@ -169,7 +169,7 @@ def caching(session: Session, argv: list[bytes]) -> Reply:
 
 @command("client|getredir", 2, ANYONE, group="connection", since="6.0.0", categories="connection")
 def getredir(session: Session, argv: list[bytes]) -> Reply:
-    """The connection that gets this one's messages about keys; -1 when it tracks none.
+    """The connection that gets this one's messages about keys; -1 if it tracks none.
 
     CLIENT GETREDIR
     """

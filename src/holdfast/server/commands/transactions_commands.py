@@ -57,18 +57,18 @@ def exec_(session: Session, argv: list[bytes]) -> Reply:
             raise EXEC_ABORT
         return NULL_ARRAY
     engine_of(session).loading.require_queued(session, queued)
-    session.unwatch()  # its own commands must not break its own transaction
+    session.unwatch()  # otherwise the commands of the transaction could break it
     session.in_exec = True
     try:
         return _run(session, queued)
-    finally:  # the file may have become unreadable
+    finally:  # also if the file cannot be read
         session.in_exec = False
         session.reset_transaction()
 
 
 def _run(session: Session, queued: list[tuple[Command, list[bytes]]]) -> list[Reply]:
-    """All replies. If they are more than the client may be sent, the client is closed, and all
-    commands run nevertheless."""
+    """Run the commands; return all replies. If the replies exceed the output limit of the client,
+    the client is closed, but all commands run."""
     engine = engine_of(session)
     replies: list[Reply] = []
     nbytes = 0

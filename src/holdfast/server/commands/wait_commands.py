@@ -1,4 +1,4 @@
-"""WAIT and WAITAOF: whether writes are safe, and where."""
+"""WAIT and WAITAOF: how many servers have all writes so far."""
 
 from holdfast.commands.args import INT64_MAX, parse_int, parse_int_between
 from holdfast.commands.context import Result
@@ -19,7 +19,7 @@ TIPS = ("request_policy:all_shards", "response_policy:agg_min")
 
 @command("wait", 3, "noscript", group="generic", since="3.0.0", categories="connection", tips=TIPS)
 def wait(session: Session, argv: list[bytes]) -> Result:
-    """How many replicas have all writes so far; wait until they are enough.
+    """How many replicas have all writes so far; wait until there are enough.
 
     WAIT numreplicas timeout
 
@@ -41,14 +41,15 @@ def wait(session: Session, argv: list[bytes]) -> Result:
     tips=TIPS,
 )
 def waitaof(session: Session, argv: list[bytes]) -> Result:
-    """Whether the writes so far are on this server's disk, and on how many replicas': [1, 0].
+    """Whether all writes so far are on this server's disk, and on how many replicas' disks.
 
     WAITAOF numlocal numreplicas timeout
 
-    It waits until the replicas are enough, or the timeout in milliseconds is over; 0 is for ever.
-    This server's disk has the writes when the answer leaves, whatever the timeout and `appendfsync`
-    are. A database in memory has no disk to wait for. A Holdfast replica is counted under
-    `appendfsync always`.
+    The reply has two numbers: 1 for this server's disk (0 without a file), and the number of
+    replicas. It waits until enough replicas have them, or until the timeout in milliseconds is
+    over; 0 is for ever. When the reply leaves, the writes are on this server's disk, whatever the
+    timeout and `appendfsync` are. A database in memory has no disk to wait for. A Holdfast replica
+    counts only under `appendfsync always`.
     """
     wants_disk = parse_int_between(argv[1], 0, 1, BAD_LOCAL)
     wanted = parse_int_between(argv[2], 0, INT64_MAX, NOT_POSITIVE)
