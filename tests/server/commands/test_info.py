@@ -90,7 +90,7 @@ def test_all_places_tell_the_version_that_is_set() -> None:
 def test_a_version_that_would_not_be_true_is_refused(version: str) -> None:
     peer = InProcess().peer()
     reply = peer.command("CONFIG", "SET", "redis-version", version)
-    assert reply.endswith(b"argument can't be above 8.10.0: what came later is not here\r\n")
+    assert reply.endswith(b"argument can't be above 8.10.0: later commands are missing here\r\n")
     assert facts(peer, "server")["redis_version"] == "8.10.0"
 
 

@@ -53,8 +53,8 @@ class Denial(NamedTuple):
 
     @property
     def weight(self) -> tuple[int, int]:
-        """If several selectors deny a command, the denial of the greatest weight is reported: the
-        one whose check got furthest."""
+        """If several selectors deny a command, the denial of the greatest weight is reported: that
+        of the selector whose check came furthest."""
         return ("database", "command", "key", "channel").index(self.reason), self.position
 
 
@@ -91,10 +91,11 @@ class Selector:
 
     def __init__(self, *, all_channels: bool) -> None:
         self.commands: set[str] = set()
-        self.future = False  # whether commands that do not exist yet are allowed: began with +@all
-        self.first_args: dict[str, list[bytes]] = {}  # of commands that are not allowed otherwise
+        self.future = False  # whether commands of later versions are allowed: after +@all
+        # The first arguments with which a command is allowed that is not allowed otherwise.
+        self.first_args: dict[str, list[bytes]] = {}
         self.all_keys = False
-        self.keys: dict[bytes, int] = {}  # pattern: what is permitted
+        self.keys: dict[bytes, int] = {}  # by pattern: READ, WRITE, or both
         self.all_channels = all_channels
         self.channels: dict[bytes, None] = {}
         self.databases: frozenset[int] | None = None  # None: all
@@ -123,7 +124,8 @@ class Selector:
     # -- the check ----------------------------------------------------------------------------
 
     def denies(self, command: Command, argv: Sequence[bytes], database: int) -> Denial | None:
-        """`database` is the number of the client's."""
+        """The reason why the command is denied, or None. `database` is the number of the client's
+        database."""
         name = command.name
         if self.databases is not None:
             for index in named_databases(command, argv):
@@ -157,8 +159,8 @@ class Selector:
         return self.all_keys or bool(self.keys.get(b"*", 0) & READ)
 
     def may_hear(self, channel: bytes, *, is_pattern: bool) -> bool:
-        """A pattern is allowed only if exactly this pattern is in the rules, because it could match
-        any channel."""
+        """Whether a channel may be used. A pattern may be used only if exactly this pattern is in
+        the rules, because it could match any channel."""
         if self.all_channels or (is_pattern and channel in self.channels):
             return True
         return not is_pattern and any(compile_glob(name)(channel) for name in self.channels)
@@ -166,7 +168,7 @@ class Selector:
     # -- rules --------------------------------------------------------------------------------
 
     def apply(self, rule: bytes) -> None:
-        """Raises RuleError."""
+        """Apply a rule. Raises RuleError."""
         word = rule.lower()
         first = rule[:1]
         if word in (b"allkeys", b"~*"):
@@ -294,13 +296,14 @@ class User:
         self.name = name
         self.enabled = False
         self.nopass = False
-        self.sanitizing = b""  # kept and shown; payloads of RESTORE are always looked at
+        self.sanitizing = b""  # only shown: payloads of RESTORE are always checked
         self.passwords: dict[bytes, None] = {}  # SHA-256, in hexadecimal
         self.selectors = [Selector(all_channels=all_channels)]
         self.is_unrestricted = False
 
     def changed(self, rules: Sequence[bytes], *, all_channels: bool) -> "User":
-        """Apply the rules to this user. Raises RuleError; its second argument is the rule."""
+        """A copy of this user with the rules applied. Raises RuleError, whose second argument is
+        the rule."""
         new = User(self.name, all_channels=all_channels)
         new.become(self)
         for rule in rules:
@@ -322,7 +325,7 @@ class User:
     # -- the check ----------------------------------------------------------------------------
 
     def denies(self, command: Command, argv: Sequence[bytes], database: int) -> Denial | None:
-        """Why none of the selectors allows this; None when one does."""
+        """The reason why no selector allows the command, or None if one does."""
         worst: Denial | None = None
         for selector in self.selectors:
             denial = selector.denies(command, argv, database)
@@ -336,8 +339,8 @@ class User:
         return any(s.may_hear(channel, is_pattern=is_pattern) for s in self.selectors)
 
     def may_read_all_keys(self, command: Command, argv: Sequence[bytes], database: int) -> bool:
-        """Whether all keys may be read. SORT needs this for BY and GET, whose patterns name keys
-        that no check can know."""
+        """Whether all keys may be read. SORT needs this for BY and GET: their patterns may name any
+        key, so single keys cannot be checked."""
         return any(
             s.may_read_all_keys and not s.denies(command, argv, database) for s in self.selectors
         )
@@ -405,8 +408,8 @@ def hash_of(password: bytes) -> bytes:
 
 
 def with_selectors_joined(rules: Sequence[bytes]) -> list[bytes]:
-    """Joins `(+get` and `~a)` to the one rule that was meant. Raises RuleError with the word where
-    it began."""
+    """Join the words of each selector, such as `(+get` and `~a)`, to one rule. Raises RuleError
+    with the first word of a selector that is not closed."""
     joined: list[bytes] = []
     open_since: bytes | None = None
     for rule in rules:

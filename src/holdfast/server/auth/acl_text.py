@@ -1,4 +1,5 @@
-"""Users and their rules written out: ACL LIST, GETUSER, files. Reading them is in acl.py."""
+"""Users and their rules as text, for ACL LIST, ACL GETUSER and ACL files. acl.py reads such
+text."""
 
 from holdfast.commands.table import CATEGORIES
 from holdfast.server.auth.acl import Selector, User, all_commands
@@ -57,9 +58,9 @@ def databases_of(selector: Selector) -> bytes:
 
 
 def commands_of(selector: Selector) -> bytes:
-    """Rules that allow the same commands: categories as long as each brings the set
-    closer, then single commands. (Redis 7.0 does the same; it does not remember the rules that were
-    typed.)"""
+    """Rules that allow the same commands as the selector: categories, as long as each brings the
+    set of commands closer, then single commands. (Redis 7.0 does the same: it does not remember the
+    rules that the user gave.)"""
     wanted = selector.commands
     sign, unsign = ("-", "+") if selector.future else ("+", "-")
     made = Selector(all_channels=False)

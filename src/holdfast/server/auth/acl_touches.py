@@ -1,5 +1,5 @@
-"""The keys, channels and databases that a command touches, and how. Rules about them are checked
-against these."""
+"""The keys, channels and databases that a command touches, and how. Access rules are checked
+against them."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -30,9 +30,10 @@ def named_databases(command: Command, argv: Sequence[bytes]) -> list[int]:
 
 @cache
 def touches_database(command: Command) -> bool:
-    """Whether a command reads or writes the database of its client, unless it names it."""
+    """Whether a command reads or writes the database that its client has selected. SWAPDB does not:
+    it names its databases."""
     if command.name == "swapdb":
-        return False  # it names both
+        return False
     has_keys = any(spec.access != "not_key" for spec in command.keys)
     return has_keys or not command.categories.isdisjoint(("read", "write", "keyspace"))
 
@@ -55,7 +56,7 @@ def keys_in(command: Command, argv: Sequence[bytes]) -> Iterator[tuple[int, int]
             needs = _needs(access_now(command.name, args))
         positions = _positions(spec, args)
         if spec.count_at is not None and positions and positions[-1] >= len(args):
-            continue  # a number of keys that is too large; the command will be an error
+            continue  # the number of keys is too large, so the command will fail
         for at in positions:
             if at >= len(args):
                 break
@@ -64,7 +65,7 @@ def keys_in(command: Command, argv: Sequence[bytes]) -> Iterator[tuple[int, int]
 
 def _positions(spec: Keys, argv: list[bytes]) -> Sequence[int]:
     if spec.keyword and spec.last == 0:
-        # Of an option that is given twice the last one counts, but all of them must be allowed.
+        # If an option is given twice, the last one counts, but the keys of all must be allowed.
         word = spec.keyword.encode()
         return [at + 1 for at in range(spec.first, len(argv)) if argv[at].upper() == word]
     return spec.positions(len(argv), argv)

@@ -1,7 +1,7 @@
 """The configuration of one server: its values, CONFIG GET, SET and REWRITE.
 
-Which parameters exist is in `parameters.py`. Nothing here applies a value to
-anything: code that needs a parameter reads its attribute or subscribes to it.
+The table of parameters is in `parameters.py`. Nothing here applies a value: code that needs a
+parameter reads its attribute or subscribes to it.
 """
 
 import enum
@@ -33,8 +33,8 @@ class Source(enum.IntEnum):
 
 
 class Config:
-    """Every parameter is an attribute by its name with `_` for `-`, always up to date. Those
-    declared here are the ones that code may read; a test holds them against the table."""
+    """Each parameter is an attribute, by its name with `_` for `-`, and always up to date. Code may
+    read only those that are declared here; a test compares them with the table."""
 
     db: str
     dir: str
@@ -157,7 +157,7 @@ class Config:
         """`overrides` are parameters as Python names and values: `_` for `-`, True for yes."""
         self.file: Path | None = None
         self.warnings: list[str] = []  # about the sources, for the log
-        self.origins: dict[str, str] = {}  # by name: which line, variable or option has set it
+        self.origins: dict[str, str] = {}  # by name: the line, variable or option that has set it
         self._sources: dict[str, Source] = {}
         self._kept_elsewhere: dict[str, Any] = {}  # secrets that CONFIG REWRITE does not write
         self._subscribers: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
@@ -209,8 +209,8 @@ class Config:
         return list(found.values())
 
     def set_many(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = False) -> None:
-        """CONFIG SET: all of `pairs` or none. `local`: the client is on this machine, which
-        `enable-protected-configs local` asks for."""
+        """CONFIG SET: all of `pairs` or none. `local`: the client is on this machine, which matters
+        for `enable-protected-configs local`."""
         allowed = self.enable_protected_configs == "yes" or (
             local and self.enable_protected_configs == "local"
         )
@@ -270,9 +270,9 @@ class Config:
                 raise _refused(asked_as[param].encode(), str(error)) from None
 
     def subscribe(self, name: str, callback: Callable[[], None]) -> None:
-        """Call back after CONFIG SET has changed this parameter. A callback that cannot apply the
-        value raises ConfigError with the reason. Then all parameters of the same CONFIG SET get
-        their old values, and callbacks that were called are called again."""
+        """Call `callback` after CONFIG SET has changed this parameter. A callback that cannot apply
+        the value raises ConfigError with the reason. Then all parameters of the same CONFIG SET get
+        their old values, and the callbacks so far are called again."""
         self._subscribers[BY_NAME[name].name].append(callback)
 
     def _announce(self, param: Param) -> None:
@@ -280,8 +280,8 @@ class Config:
             callback()
 
     def rewrite(self) -> None:
-        """CONFIG REWRITE: change the lines whose values are no longer true, and add those
-        that are missing."""
+        """CONFIG REWRITE: change the lines of the file whose values have changed, and add missing
+        lines."""
         file = self.file
         if file is None:
             raise CommandError("ERR The server is running without a config file")
@@ -302,7 +302,8 @@ class Config:
             raise ConfigError(f"an included file decides about '{wrong[0].name}'")
 
     def _differences(self, other: "Config") -> list[Param]:
-        """Without secrets that are still as the environment or a file of their own has them."""
+        """The parameters that differ. Secrets that are still those of the environment, or of a file
+        of their own, are left out."""
         return [
             param
             for param in TABLE
@@ -312,7 +313,7 @@ class Config:
 
     @property
     def db_path(self) -> str:
-        """Where the database is: `:memory:`, or an absolute path."""
+        """The place of the database: `:memory:`, or an absolute path."""
         return self.db if self.db == ":memory:" else self.path(self.db)
 
     def path(self, name: str) -> str:
@@ -320,12 +321,12 @@ class Config:
         return os.path.join(self.dir, name)
 
     def without_effect(self) -> list[str]:
-        """Parameters that have another value than their default, and do nothing here."""
+        """Parameters that have another value than their default, and no effect here."""
         inert = (param for param in TABLE if Use.INERT in param.use)
         return [param.name for param in inert if self._value(param) != param.initial()]
 
     def put(self, name: str, value: str) -> None:
-        """Set one parameter from inside of the server, fixed or not. No subscriber is called."""
+        """Set a parameter from inside of the server, also a fixed one. No subscriber is called."""
         param = BY_NAME[name]
         self._store(param, param.kind.parse(param.split(value.encode()), self._value(param)))
 
@@ -352,7 +353,8 @@ class Config:
             self._kept_elsewhere[param.name] = value
 
     def _read_secret_files(self) -> None:
-        """A secret is the content of its file, unless a source that wins has the secret itself."""
+        """Take secrets from the files that contain them, unless a source of higher rank has the
+        secret itself."""
         for param in TABLE:
             path = self._value(param) if param.content_of else ""
             if not path:

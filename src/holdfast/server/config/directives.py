@@ -20,7 +20,7 @@ _ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 
 class Directive(NamedTuple):
     """A name with its arguments, and its description for errors: `origin` is `file, line 3: ` or
-    nothing, `word` is `directive 'port'` or `option '--port'`."""
+    empty, `word` is `directive 'port'` or `option '--port'`."""
 
     name: str
     args: list[bytes]
@@ -55,7 +55,7 @@ def split_args(line: bytes) -> list[bytes] | None:
 
 
 def _read_quoted(line: bytes, at: int, word: bytearray) -> int | None:
-    """Append the quoted text that begins at `at`. Returns where it ends, or None if it does not."""
+    """Append the quoted text that begins at `at`. Returns its end, or None if it is not closed."""
     quote, at = line[at], at + 1
     while at < len(line):
         byte = line[at]
@@ -125,8 +125,8 @@ def _included(directive: Directive, depth: int) -> Iterator[Directive]:
 
 
 def read_options(options: Sequence[str]) -> Iterator[Directive]:
-    """`--name value …` and `--name=value`, as directives. A word that starts with two dashes
-    always begins an option, so a value that does can only be given after `=`."""
+    """`--name value …` and `--name=value`, as directives. A word that starts with two dashes always
+    begins an option, so a value that starts with them can only be given after `=`."""
     at = 0
     while at < len(options):
         if not options[at].startswith("--") or len(options[at]) == 2:
@@ -137,7 +137,7 @@ def read_options(options: Sequence[str]) -> Iterator[Directive]:
         while not equals and at < len(options) and not options[at].startswith("--"):
             values.append(options[at])
             at += 1
-        # redis-server takes a bare --save as: no save points.
+        # For redis-server, --save without a value means: no save points.
         if name.lower() == "save" and not values:
             values = [""]
         args = [os.fsencode(value) for value in values]
@@ -153,8 +153,9 @@ Lines = Mapping[tuple[str, ...], list[bytes]]
 
 
 def rewrite_file(path: Path, changed: Lines, check: Callable[[Path], None]) -> None:
-    """Give the parameters in `changed` new lines; keep everything else. `check` looks at the new
-    file and raises if it is not valid. The old file stays until the new one is on disk."""
+    """Write new lines for the parameters in `changed`; keep everything else. `check` is called with
+    the new file, and raises an error if it is not valid. The old file stays until the new one is on
+    disk."""
     old = path.read_bytes() if path.exists() else b""
     replace_file(path, _rewritten(old, changed), new_mode=0o644, check=check)
 
@@ -164,7 +165,7 @@ def _rewritten(text: bytes, changed: Lines) -> bytes:
     if lines[-1] == b"":
         lines.pop()
     there = [_name(line) for line in lines]
-    # A line above an include could be overruled by it, so such a line moves to the end.
+    # An include may overrule a line above it, so such a line moves to the end.
     last_include = max((i for i, name in enumerate(there) if name == "include"), default=-1)
     replaced: dict[int, list[bytes]] = {}
     added: list[bytes] = []

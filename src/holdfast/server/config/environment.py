@@ -15,7 +15,7 @@ from holdfast.server.config.value_kinds import KeptLines, ValueKind
 
 PREFIX = "HOLDFAST_"
 
-# The option that is no parameter.
+# Names the configuration file. It is no parameter.
 CONFIG = "HOLDFAST_CONFIG"
 
 
@@ -33,8 +33,8 @@ _OTHER_NAMES = (
 )
 _OTHERS = {CONFIG, *(f"{PREFIX}{name}" for name in _OTHER_NAMES)}
 
-# Kubernetes sets such variables for each service, in every container of its namespace. The port of
-# a service that is called "holdfast" is HOLDFAST_PORT=tcp://10.0.0.1:6379.
+# Kubernetes sets such variables for each service, in every container of its namespace. For a
+# service with the name "holdfast" it sets HOLDFAST_PORT=tcp://10.0.0.1:6379.
 _OF_A_SERVICE = re.compile(
     rf"{PREFIX}(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)\w*)"
 )
@@ -59,9 +59,9 @@ def read_environment(environ: Mapping[str, str]) -> Iterator[Directive]:
 def arguments_in(text: bytes, kind: ValueKind) -> list[list[bytes]]:
     """The directives in a text that is no line of a configuration file, each as its arguments.
 
-    A parameter that takes one argument takes the text as it is, quotes and blanks included. Of a
-    parameter with several entries, each line is one; where an entry is one word, each word is.
-    Raises ValueError.
+    A parameter that takes one argument takes the text as it is, with its quotes and blanks. For a
+    parameter with several entries, each line is an entry; if an entry is one word, each word is an
+    entry. Raises ValueError.
     """
     if not kind.many:
         return [[text]]
@@ -79,7 +79,7 @@ def _words(line: bytes) -> list[bytes]:
 
 
 def strange_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each variable that is named like ours and has no effect."""
+    """A sentence for each variable whose name begins like ours and that has no effect."""
     for variable, text in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable in _OTHERS:
             continue

@@ -1,4 +1,4 @@
-"""Every configuration parameter, once: name, kind, default, and how it may be used.
+"""Every configuration parameter, once: its name, kind and default, and how it may be used.
 
 Names, ranges and defaults are those of Redis 7. Where one differs, a comment has the reason. Values
 live in `config.py`, kinds in `value_kinds.py`.
@@ -42,13 +42,13 @@ MOST_DATABASES = 1024
 class Use(enum.Flag):
     LIVE = 0
     FIXED = enum.auto()  # CONFIG SET cannot change it
-    INERT = enum.auto()  # accepted and kept, so that files and clients work; does nothing here
+    INERT = enum.auto()  # accepted and kept, so that files and clients work; it has no effect here
     HIDDEN = enum.auto()  # CONFIG GET shows it only by its full name
     PROTECTED = enum.auto()  # CONFIG SET needs enable-protected-configs
     FILE = enum.auto()  # a directive of files and command lines, unknown to CONFIG
     SECRET = enum.auto()  # logs do not show it
-    # not of Redis, and FIXED: CONFIG SET accepts the value that it has, because clients may set all
-    # that CONFIG GET shows
+    # a parameter of ours that is FIXED: CONFIG SET accepts its present value, because clients may
+    # set every parameter that CONFIG GET shows
     OWN = enum.auto()
     # setting the same value again has an effect, because the file may have changed
     NAMES_FILE = enum.auto()
@@ -70,11 +70,11 @@ class Param:
         self.default = default
         self.use = use
         self.alias = alias
-        self.content_of = content_of  # it names a file that has the value of this parameter
+        self.content_of = content_of  # the parameter whose value is in the file that this one names
 
     def initial(self) -> Any:
-        """The default as a value. It is parsed on demand, because `.` means the working directory
-        at that time."""
+        """The default as a value. It is parsed each time, because `.` is the working directory of
+        that moment."""
         if self.kind.adds and not self.default:
             return ()
         return self.kind.parse(self.split(self.default.encode()), None)
@@ -122,7 +122,7 @@ def _version(value: str) -> str | None:
     if not re.fullmatch(r"(0|[1-9][0-9]?)(\.(0|[1-9][0-9]?)){2}", value):
         return "argument must be a version such as 7.2.4"
     if _numbers(value) > _numbers(REDIS_VERSION):
-        return f"argument can't be above {REDIS_VERSION}: what came later is not here"
+        return f"argument can't be above {REDIS_VERSION}: later commands are missing here"
     return None
 
 
@@ -144,8 +144,8 @@ _PARAMS: tuple[Param, ...] = (
     Param("db", _TEXT, "holdfast.db", OWN_FIXED),
     Param("dir", Directory(), ".", Use.PROTECTED),
     Param("databases", Int(1, MOST_DATABASES), "16", FIXED),
-    Param("accept-data-loss", _BOOL, "no", FIXED | HIDDEN),  # once: see store/file/mark.py
-    Param("no-backup", _BOOL, "no", FIXED | HIDDEN),  # of a file that is migrated
+    Param("accept-data-loss", _BOOL, "no", FIXED | HIDDEN),  # for one start: store/file/mark.py
+    Param("no-backup", _BOOL, "no", FIXED | HIDDEN),  # keep no copy of a file that is migrated
     # Active-active: the node id of this server, and the addresses of the others.
     Param("active-active", _BOOL, "no", FIXED | HIDDEN),
     Param("active-active-cluster", _TEXT, "holdfast", FIXED | HIDDEN),
@@ -162,9 +162,9 @@ _PARAMS: tuple[Param, ...] = (
     Param("stop-writes-on-bgsave-error", _BOOL, "yes", INERT),
     # Ours: how old a change becomes before it is written into the tables that other programs read.
     Param("fold-age-ms", _COUNT, "1000"),
-    # Listening. The default of the program redis-server is every interface, and protected mode
-    # refuses clients from other machines. The redis.conf that comes with it has this default, and
-    # so have we.
+    # Listening. By default the program redis-server listens on every interface, and protected mode
+    # refuses clients from other machines. The redis.conf that comes with it has these addresses,
+    # and they are our default.
     Param("bind", Words(16, "Too many bind addresses specified."), _LOCAL),
     Param("bind-source-addr", _TEXT, "", INERT),
     Param("port", _PORT, "6379"),
@@ -188,7 +188,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("protected-mode", _BOOL, "yes"),
     Param("maxclients", Int(1, 2**32 - 1), "10000"),
     Param("timeout", _COUNT, "0"),
-    Param("auth-timeout", _COUNT, "60"),  # ours: seconds to sign in where a password is needed
+    Param("auth-timeout", _COUNT, "60"),  # ours: seconds to sign in, if a password is needed
     Param("shutdown-timeout", _COUNT, "10"),
     Param("shutdown-on-sigint", _SHUTDOWN, "default", INERT),
     Param("shutdown-on-sigterm", _SHUTDOWN, "default", INERT),
@@ -262,7 +262,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("notify-keyspace-events", KeyspaceEvents(), ""),
     Param("tracking-table-max-keys", _LONG, "1000000"),
     # Watching the server.
-    Param("redis-version", Text(_version), REDIS_VERSION),  # ours: what clients are told
+    Param("redis-version", Text(_version), REDIS_VERSION),  # ours: the version that clients get
     Param("loglevel", Enum("debug verbose notice warning"), "notice"),
     Param("logfile", _TEXT, "", FIXED),
     Param("log-format", Enum("text json"), "text", FIXED | HIDDEN),  # ours
@@ -274,7 +274,7 @@ _PARAMS: tuple[Param, ...] = (
         alias="commandlog-execution-slower-than",
     ),
     Param("slowlog-max-len", _LONG, "128", alias="commandlog-slow-execution-max-len"),
-    # Valkey's. There the limits are 1 MB; here they are off, because they cost each command time.
+    # Valkey's. There the limits are 1 MB. Here they are off, because they cost each command time.
     Param("commandlog-request-larger-than", Int(-1, LONG_MAX), "-1"),
     Param("commandlog-large-request-max-len", _LONG, "128"),
     Param("commandlog-reply-larger-than", Int(-1, LONG_MAX), "-1"),
@@ -334,7 +334,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("use-exit-on-panic", _BOOL, "no", INERT | HIDDEN),
     Param("watchdog-period", _COUNT, "0", INERT | HIDDEN),
     Param("propagation-error-behavior", Enum("ignore panic panic-on-replicas"), "ignore", INERT),
-    # Redis refuses `yes` where it was built without its own allocator; here it means nothing.
+    # Redis refuses `yes` if it was built without its own allocator; here it has no effect.
     Param("activedefrag", _BOOL, "no", INERT),
     Param("active-defrag-cycle-min", Int(1, 99), "1", INERT),
     Param("active-defrag-cycle-max", Int(1, 99), "25", INERT),
@@ -390,7 +390,8 @@ _PARAMS: tuple[Param, ...] = (
     Param("replica-priority", _COUNT, "100", alias="slave-priority"),
     Param("replica-read-only", _BOOL, "yes", alias="slave-read-only"),
     Param("replica-serve-stale-data", _BOOL, "yes", alias="slave-serve-stale-data"),
-    # Values of types that Holdfast does not have, in a snapshot: follow without them, or not.
+    # If the snapshot of a primary has values of types that Holdfast does not have: whether the
+    # replica follows without these values.
     Param("replica-skip-unknown", _BOOL, "no", HIDDEN),
     Param("repl-backlog-size", Memory(1, LONG_MAX, (1 << 14, LONG_MAX)), "1mb"),
     Param("repl-backlog-ttl", _LONG, "3600"),
@@ -422,7 +423,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("cluster-replica-no-failover", _BOOL, "no", INERT, "cluster-slave-no-failover"),
     Param("cluster-replica-validity-factor", _COUNT, "10", INERT, "cluster-slave-validity-factor"),
     Param("cluster-require-full-coverage", _BOOL, "yes", INERT),
-    # Directives that Redis 7 reads and forgets.
+    # Directives that Redis 7 reads and ignores.
     Param("list-max-ziplist-entries", _TEXT, "", FILE | INERT),
     Param("list-max-ziplist-value", _TEXT, "", FILE | INERT),
     Param("lua-replicate-commands", _TEXT, "", FILE | INERT),
@@ -430,7 +431,7 @@ _PARAMS: tuple[Param, ...] = (
 
 
 def _with_files_of_secrets() -> Iterator[Param]:
-    """A secret NAME may stand in a file of its own, which NAME-file names."""
+    """The parameters. A secret NAME may stand in a file of its own, which NAME-file names."""
     for param in _PARAMS:
         yield param
         if SECRET in param.use and INERT not in param.use:

@@ -1,6 +1,6 @@
-"""Log lines about settings that differ from Redis in their meaning, or that have none here.
+"""Log lines about settings that have another meaning than in Redis, or no effect.
 
-Only settings that the operator has changed are named, so that a stock redis.conf gives a few lines.
+Only settings that the operator has changed are named, so an unchanged redis.conf gives few lines.
 """
 
 import os
@@ -16,7 +16,7 @@ MAY_BE_LOST = {
     "no": "all acknowledged writes that the operating system has not written to disk yet",
 }
 
-# Of parameters without effect, where an operator would miss something.
+# Explanations for parameters without effect whose effect an operator would miss.
 _INSTEAD = {
     "appendonly": (INFO, "every write is in the journal, which cannot be turned off"),
     "cluster-enabled": (WARNING, "this server is no part of a cluster and has all keys itself"),
@@ -33,7 +33,8 @@ class Remark(NamedTuple):
 
 
 def remarks(config: Config) -> Iterator[Remark]:
-    """One for each setting that needs an explanation, and one for all others without effect."""
+    """A remark for each setting that needs an explanation, and one for all others without
+    effect."""
     yield from (Remark(WARNING, "", sentence) for sentence in config.warnings)
     if config.db == ":memory:":
         yield Remark(
@@ -82,7 +83,8 @@ def _named(config: Config, name: str) -> str:
 
 
 def _files_of_redis(config: Config) -> Iterator[Remark]:
-    """Redis would load them at its start. A server that has its own file needs them no more."""
+    """Warn of data files of Redis, which Redis would load at its start. A server that already has
+    its own file does not need them any more."""
     if config.db == ":memory:" or os.path.exists(config.db_path):
         return
     for setting, name in (

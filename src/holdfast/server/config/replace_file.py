@@ -1,4 +1,5 @@
-"""Replacing a file, all or nothing: for CONFIG REWRITE and ACL SAVE. Not for the database."""
+"""Replaces a file as a whole or not at all, for CONFIG REWRITE and ACL SAVE. Not for the
+database."""
 
 import os
 from collections.abc import Callable
@@ -8,8 +9,9 @@ from pathlib import Path
 def replace_file(
     path: Path, content: bytes, *, new_mode: int, check: Callable[[Path], None] | None = None
 ) -> None:
-    """The old file stays until the new one is on disk; the new one gets its mode. `check` looks at
-    the new file and raises if it is not valid. Raises OSError."""
+    """Replace a file. The old file stays until the new one is on disk, and the new one gets its
+    mode. `check` is called with the new file, and raises an error if it is not valid. Raises
+    OSError."""
     import tempfile  # with its compressors, this import takes a tenth of the start
 
     path = Path(os.path.realpath(path))

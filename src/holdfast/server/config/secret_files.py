@@ -1,4 +1,5 @@
-"""Files that contain one secret each: secrets of Docker, credentials of systemd, or your own."""
+"""Files that contain one secret each: secrets of Docker, credentials of systemd, or files of the
+operator."""
 
 import os
 import stat
@@ -10,7 +11,7 @@ from holdfast.server.config.value_kinds import ValueKind
 
 LONGEST_BYTES = 1 << 16
 
-# Docker shows secrets here, to all users of a container that has one user.
+# The folder of Docker's secrets. All users may read them, but a container has only one user.
 _OF_DOCKER = Path("/run/secrets")
 
 
@@ -41,7 +42,7 @@ class SecretFile:
             )
 
     def arguments(self, kind: ValueKind) -> list[list[bytes]]:
-        """Does the same as `arguments_in`. Raises ConfigError."""
+        """The directives in the content, by `arguments_in`. Raises ConfigError."""
         try:
             return arguments_in(self.content, kind)
         except ValueError as error:

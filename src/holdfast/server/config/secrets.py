@@ -1,9 +1,9 @@
-"""Which arguments of which commands are secret: SLOWLOG and MONITOR must not show them.
+"""The arguments of commands that are secret: SLOWLOG and MONITOR must not show them.
 
 One table serves both. Redis redacts a command after it has parsed it, and shows the password of a
-command that it could not parse; here the table is applied in any case. In a command with a mistake,
-an argument that fits nowhere may be the password, and so may all arguments behind it: these are
-redacted, too.
+command that it could not parse. Here the table is applied in any case. In a command with a mistake,
+an argument in an unexpected place may be the password, and so may all arguments behind it. These
+are redacted, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ SECRET_PARAMS = frozenset(
     name.encode() for param in TABLE if param.use & Use.SECRET for name in param.names
 )
 
-AUTH = {b"AUTH": 1, b"AUTH2": 2}  # of MIGRATE: so many arguments
+AUTH = {b"AUTH": 1, b"AUTH2": 2}  # options of MIGRATE, and how many arguments they have
 
 Positions = Callable[[list[bytes]], Iterator[int]]
 
@@ -28,7 +28,8 @@ def _all_from(first: int) -> Positions:
 
 
 def _from_options(argv: list[bytes], first: int, lengths: dict[bytes, int]) -> Iterator[int]:
-    """Options begin at an argument, and each has so many arguments. Those of AUTH are secret."""
+    """The secrets among options that begin at `first`. `lengths` has the number of arguments of
+    each option; the arguments of AUTH are secret."""
     at = first
     while at < len(argv):
         option = argv[at].upper()
@@ -48,8 +49,8 @@ def _hello(argv: list[bytes]) -> Iterator[int]:
 
 
 def _migrate(argv: list[bytes]) -> Iterator[int]:
-    """Behind KEYS there are only keys, but a password may stand there by mistake. One argument
-    before the options may be missing, or two."""
+    """The secrets of MIGRATE. Behind KEYS there are only keys, but a password may stand there by
+    mistake. Before the options, one or two arguments may be missing."""
     words = [arg.upper() for arg in argv]
     keys = words.index(b"KEYS", 6) if b"KEYS" in words[6:] else len(argv)
     first = next((at for at in (4, 5) if words[at : at + 1] and words[at] in AUTH), 6)
@@ -75,9 +76,9 @@ RULES: dict[str, Positions] = {
     "acl|setuser": _all_from(2),
     "config|set": _config_values,
 }
-# These have a URL, whose user and password are secret.
+# Commands with a URL, in which the user and the password are secret.
 WITH_URL = {"active|join", "active|forget"}
-# These have another command as arguments, from here on.
+# Commands that contain another command, and the index at which it begins.
 NESTED = {"command|getkeys": 2, "command|getkeysandflags": 2, "acl|dryrun": 3}
 
 
@@ -109,6 +110,6 @@ def _without_login(url: bytes) -> bytes:
 
 
 def _spelled(argv: list[bytes]) -> str:
-    """The name in the table of a command that was not looked up."""
+    """The name in the table of a command that was given as arguments."""
     name, with_subcommand = (b"|".join(argv[:count]).decode("latin-1").lower() for count in (1, 2))
     return with_subcommand if with_subcommand in {*RULES, *WITH_URL, *NESTED} else name

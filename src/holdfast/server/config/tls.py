@@ -1,4 +1,4 @@
-"""TLS by the configuration. Errors are raised before the server starts."""
+"""TLS contexts, made from the configuration. Errors are raised before the server starts."""
 
 import ssl
 from collections.abc import Callable
@@ -16,7 +16,7 @@ CLIENTS = {"no": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "yes": ssl.CERT_R
 
 
 def tls_context(config: Config) -> ssl.SSLContext | None:
-    """None when no `tls-port` is set. Raises ConfigError."""
+    """The context of the listener; None if no `tls-port` is set. Raises ConfigError."""
     if not config.tls_port:
         return None
     if not config.tls_cert_file:
@@ -44,9 +44,9 @@ def tls_to_peers(config: Config) -> ssl.SSLContext:
 
 
 def renew(context: ssl.SSLContext, config: Config) -> None:
-    """CONFIG SET: new connections use the new values from now on, also a renewed certificate.
-    Raises ConfigError, and then nothing has changed. Authorities stay: OpenSSL cannot remove
-    one."""
+    """Apply CONFIG SET: from now on, new connections use the new values, also a renewed
+    certificate. If it raises ConfigError, nothing has changed. Authorities stay, because OpenSSL
+    cannot remove one."""
     if tls_context(config) is not None:
         _set_up(context, config)
         if context.verify_mode != ssl.CERT_NONE and not context.cert_store_stats()["x509_ca"]:
@@ -77,14 +77,14 @@ def _load_certificate(context: ssl.SSLContext, config: Config) -> None:
         _check_readable(name, path)
 
     def load() -> None:
-        # A function: without one OpenSSL would ask at the terminal.
+        # The password comes from a function: without one, OpenSSL would ask at the terminal.
         context.load_cert_chain(certificate, key, lambda: config.tls_key_file_pass)
 
     _try(f"the certificate {certificate} with the key {key}", load)
 
 
 def _load_authorities(context: ssl.SSLContext, config: Config) -> None:
-    """The authorities that certificates of clients must come from."""
+    """Load the authorities that must have signed the certificates of clients."""
     if not (config.tls_ca_cert_file or config.tls_ca_cert_dir):
         raise ConfigError(
             f"tls-auth-clients {config.tls_auth_clients} needs tls-ca-cert-file or tls-ca-cert-dir"

@@ -40,8 +40,8 @@ def integer(text: bytes) -> int | None:
 
 
 def memory(text: bytes) -> int | None:
-    """A size such as 100mb. Too large a number saturates and too large a product wraps,
-    as in Redis; no digits at all are zero."""
+    """A size such as 100mb. As in Redis, too large a number becomes the largest one, and too large
+    a product wraps. A text without digits is zero."""
     found = re.fullmatch(rb"([0-9]{0,127})([a-z]{0,2})", c_string(text).lower())
     if found is None or found[2] not in _UNITS:
         return None
@@ -59,7 +59,7 @@ def quoted(text: bytes) -> bytes:
 
 
 class ValueKind:
-    """`many`: takes any number of arguments, which CONFIG SET gives as one string.
+    """`many`: it takes any number of arguments, which CONFIG SET gives as one string.
     `adds`: in a file, further lines add to the first one."""
 
     many = False
@@ -161,7 +161,7 @@ class MemoryOrPercent(Memory):
 
 
 class Enum(ValueKind):
-    """One of some words. `same` maps an accepted word to the word that is kept."""
+    """One of certain words. `same` maps an accepted word to the word that is kept."""
 
     def __init__(self, words: str, same: Mapping[str, str] | None = None) -> None:
         self.words = words
@@ -177,7 +177,7 @@ class Enum(ValueKind):
 
 
 class Flags(Enum):
-    """Any number of some words; the first word means none of the others."""
+    """Any number of certain words; the first word means none of the others."""
 
     many = True
 
@@ -221,7 +221,7 @@ class Secret(Text):
 class Directory(Text):
     def parse_one(self, text: bytes) -> str:
         try:
-            # Only opening a directory shows whether we may enter it.
+            # Only an attempt to open a directory shows whether the server may enter it.
             os.close(os.open(text, os.O_RDONLY | os.O_DIRECTORY))
         except OSError as error:
             raise ValueError(os.strerror(error.errno or 0)) from None
@@ -231,7 +231,7 @@ class Directory(Text):
 
 
 class Words(ValueKind):
-    """Several words; a single empty one stands for none."""
+    """Several words; a single empty word means no words."""
 
     many = True
 
@@ -336,8 +336,8 @@ class OutputLimits(ValueKind):
 
 
 class KeyspaceEvents(ValueKind):
-    """The set of event classes, with A spelled out. Redis 8.8 has the class `a` (arrays) behind A,
-    too; nothing of it happens here, so a value is shown as by earlier versions."""
+    """The set of event classes, with A replaced by its classes. In Redis 8.8, A includes the class
+    `a` (arrays), too. No such events happen here, so a value is shown as by earlier versions."""
 
     _ALL = "g$lshzxetd"
 
