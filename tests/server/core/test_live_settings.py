@@ -15,7 +15,7 @@ from tests.harness.in_process import InProcess
 def test_where_it_listens_cannot_be_changed() -> None:
     world = InProcess()
     for name, value in (("port", "7000"), ("bind", "127.0.0.2")):
-        with pytest.raises(CommandError, match="restart it to change that"):
+        with pytest.raises(CommandError, match="restart it with the new value"):
             world.set(name, value)
     assert world.engine.config.port == 6379
 

@@ -16,7 +16,7 @@ from holdfast.server.features.huge_pages import (
     PAGES,
     HugePages,
     Kernel,
-    Maker,
+    PageJoiner,
     regions,
 )
 
@@ -156,7 +156,7 @@ def test_a_kernel_that_does_not_know_how_is_asked_once() -> None:
     pages.join_all(on)
     assert len(kernel.asked) == 1
     assert not pages.is_possible
-    Maker(lambda: kernel, every_s=0).run()  # returns
+    PageJoiner(lambda: kernel, every_s=0).run()  # returns
     assert len(kernel.asked) == 2
 
 
@@ -164,7 +164,7 @@ def test_a_system_without_large_pages_ends_the_thread() -> None:
     def refuse() -> Kernel:
         raise OSError(errno.EPERM, "the system forbids it")
 
-    Maker(refuse, every_s=0).run()  # returns
+    PageJoiner(refuse, every_s=0).run()  # returns
 
 
 def test_memory_that_was_given_back_may_come_again() -> None:

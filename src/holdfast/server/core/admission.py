@@ -1,8 +1,8 @@
-"""Whether a command may run, and now: one that a client sends, one in EXEC, one that is tried again
-for a client that waits, one that a script calls.
+"""Decides whether a command may run now: a command that a client sends, a command in EXEC, one that
+is tried again for a client that waits, or one that a script calls.
 
-The engine asks for commands of a session that is in a special mode, or of a server that is in an
-unusual condition. All others run at once.
+The engine asks only if the session is in a special mode, or the server in an unusual condition.
+Otherwise a command runs at once.
 """
 
 import logging
@@ -70,9 +70,10 @@ class Admission:
         scripts.admit = self.admit_in_script
 
     def admit(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        """Whether a command of a client runs now. If not it was queued, held, or this raises.
+        """Whether a command of a client runs now. If not, it was queued or held. Raises
+        CommandError if it is refused.
 
-        The order of these checks is Redis's, and clients can tell.
+        The order of the checks is that of Redis: it decides which error a client gets.
         """
         condition = self._condition
         modes = session.modes
@@ -125,7 +126,7 @@ class Admission:
         return True
 
     def _admit_of_primary(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        """This server is a replica, and does what its primary has done."""
+        """Admit a command of the primary: a replica does all that its primary has done."""
         if session.modes & IN_MULTI and "no_multi_queue" not in command.flags:
             queue(session, command, argv)
             return False
@@ -133,22 +134,24 @@ class Admission:
         return True
 
     def admit_in_exec(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Rules may have changed since the command was queued. Raises CommandError."""
+        """Check permissions again, because rules may have changed since the command was queued.
+        Raises CommandError."""
         if session.modes & RESTRICTED:
             self._users.check_in_exec(session, command, argv)
 
     def may_serve(self, session: Session, command: Command) -> bool:
-        """Whether a client that waits may be served now. One whose command writes began to wait
-        when it might write; it is served when the server takes writes again."""
+        """Whether a client that waits may be served now. If its command writes, it goes on waiting
+        for as long as the server is read-only."""
         return self._condition.read_only is None or not session.has_flag(command, "write")
 
     @property
     def is_paused(self) -> bool:
-        """CLIENT PAUSE: no command that writes begins."""
+        """Whether CLIENT PAUSE holds commands that write."""
         return self._condition.is_paused
 
     def admit_again(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Rules may have changed since the client began to wait. Raises CommandError."""
+        """Check permissions again, because rules may have changed since the client began to wait.
+        Raises CommandError."""
         if session.modes & RESTRICTED:
             self._users.check(session, command, argv)
 
@@ -169,7 +172,7 @@ class Admission:
     def reject(
         self, session: Session, error: CommandError, command: Command | None, argv: list[bytes]
     ) -> None:
-        """Answer a command that does not run. It spoils the transaction it was meant for."""
+        """Answer a command that is refused. In a transaction, this makes EXEC fail."""
         if command is not None and command.name == "exec":
             session.reset_transaction()
             reason = error.message.removeprefix(b"ERR ")
@@ -183,13 +186,13 @@ class Admission:
         elif session.multi is not None:
             session.multi_failed = True
         if session.modes & TRACKING:
-            self._tracking.said(session, command)
+            self._tracking.command_ended(session, command)
         self._invoker.error_stats[error.counted_as] += 1
         session.reply(error)
 
 
 def queue(session: Session, command: Command, argv: list[bytes]) -> None:
     assert session.multi is not None
-    if not (session.multi_failed or session.watch_broken):  # else it will not run
+    if not (session.multi_failed or session.watch_broken):  # otherwise it will not run
         session.multi.append((command, argv))
     session.reply(QUEUED)

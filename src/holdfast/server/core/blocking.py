@@ -1,8 +1,8 @@
-"""Commands that wait: which clients wait for which keys, and what becomes of each, at most once.
+"""Commands that wait: which clients wait for which keys, and the one answer that each of them gets.
 
-First come, first served, per key. Memory only; a restart forgets. A client is served by running its
-own argv again, in the batch of the command that made its key ready: there is no second code path
-for a blocked pop.
+For each key, the client that came first is served first. A client is served by running its own argv
+again, in the batch of the command that made its key ready: there is no second code path for a
+blocked pop. The queues are in memory only; a restart ends all waits.
 """
 
 from collections import OrderedDict, deque
@@ -25,18 +25,19 @@ from holdfast.store.memory.database import Database
 
 TOO_MANY = CommandError("ERR too many blocked clients")
 
-# The time until a waiter is looked at again that could not be served when its time came.
+# If a waiter cannot be served when its time comes, it is tried again after this time.
 PUT_OFF_S = 0.1
 
-Queue = OrderedDict[Waiter, None]  # in order of arrival, and O(1) to leave from anywhere
+Queue = OrderedDict[Waiter, None]  # in order of arrival; to leave takes O(1) at any place
 
 
 @final
 class ChangeWatch:
-    """Makes a key ready at each of its changes, for a waiter that needs more than that it exists.
+    """Makes a key ready at each of its changes, for a waiter for which it is not enough that the
+    key exists.
 
-    It stands among the sessions that watch the key (WATCH), which are told of every change. So a
-    key that no such client waits for costs nothing more.
+    It is kept among the sessions that watch the key (WATCH), which get to know each change. So keys
+    without such a waiter cost nothing more.
     """
 
     def __init__(self, database: Database, name: bytes) -> None:
@@ -55,7 +56,7 @@ class ChangeWatch:
 
 @final
 class Waiters:
-    """All waiters, and their place in the queue of every key they wait for."""
+    """All waiters, and their places in the queues of the keys that they wait for."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[Waiter, None] = OrderedDict()
@@ -68,7 +69,8 @@ class Waiters:
         return iter(self._all)
 
     def add(self, waiter: Waiter, max_per_key: int, max_total: int) -> None:
-        """Queue up behind all others. Raises before anything is changed."""
+        """Put a waiter at the end of the queue of each of its keys. Raises TOO_MANY, before
+        anything is changed."""
         database = waiter.database
         queues = [queue_of(database, name) for name in waiter.names]
         if len(self._all) >= max_total or any(len(queue or ()) >= max_per_key for queue in queues):
@@ -84,8 +86,8 @@ class Waiters:
                 database.watched.setdefault(name, set()).add(watch)
 
     def remove(self, waiter: Waiter) -> bool:
-        """False when it was not waiting any more. The caller that removes a waiter answers it, so
-        a waiter is answered once."""
+        """Remove a waiter. Returns False if it no longer waits. The caller that removes a waiter
+        answers it, so a waiter is answered once."""
         if waiter not in self._all:
             return False
         del self._all[waiter]
@@ -108,7 +110,7 @@ class Waiters:
 
 
 def queue_of(database: Database, name: bytes) -> Queue | None:
-    return database.awaited.get(name)  # type: ignore[return-value]  # `add` puts nothing else there
+    return database.awaited.get(name)  # type: ignore[return-value]  # only `add` puts values there
 
 
 @final
@@ -123,7 +125,7 @@ class Blocking:
         tracking: Tracking,
         take_back: Callable[[Exception], object],
     ) -> None:
-        """`take_back`: memory goes back to what the file has, after this error."""
+        """`take_back` loads memory from the file again, after an error."""
         self._host = host
         self._commands = commands
         self._admission = admission
@@ -148,7 +150,8 @@ class Blocking:
             self._look_again(waiter, block.look_again_s)
 
     def unblock(self, waiter: Waiter, result: Reply) -> bool:
-        """Answer a waiter: served, timed out, or told so by CLIENT UNBLOCK. At most once."""
+        """End a wait with its reply: that of the command, of the timeout, or of CLIENT UNBLOCK.
+        Returns False if the client no longer waits."""
         if not self.waiters.remove(waiter):
             return False
         session = waiter.session
@@ -161,7 +164,7 @@ class Blocking:
         return True
 
     def forget(self, session: Session) -> None:
-        """The client has left."""
+        """End the wait of a client that has left."""
         if session.waiter is not None:
             self.waiters.remove(session.waiter)
             session.waiter = None
@@ -173,7 +176,8 @@ class Blocking:
     # -- looking again ------------------------------------------------------------------------
 
     def _look_again(self, waiter: Waiter, after_s: float) -> None:
-        """Run the waiter's command after that time, or earlier if that was agreed before."""
+        """Run the waiter's command again after this time, or at an earlier time that was set
+        before."""
         clock = self._host.clock
         at_s = clock.monotonic_s() + after_s
         if waiter.look_timer is not None:
@@ -184,7 +188,8 @@ class Blocking:
         waiter.look_timer = clock.call_later(after_s, lambda: self._look(waiter))
 
     def _look(self, waiter: Waiter) -> None:
-        """Time alone may have made something ready for this waiter, in any of its keys."""
+        """Run the waiter's command again, because an entry may have become ready by the passing of
+        time, in any of its keys."""
         waiter.look_timer = None
         self._host.refresh_clock()
         is_served = self._admission.may_serve(waiter.session, waiter.command)
@@ -206,14 +211,14 @@ class Blocking:
     # -- serving ------------------------------------------------------------------------------
 
     def wake_all(self) -> None:
-        """There may be something for clients that wait, which they could not be given before."""
+        """Try to serve all waiters, after a time in which none could be served."""
         ready = self._host.keyspace.ready
         for waiter in self.waiters:
             ready += [(waiter.database, name) for name in waiter.names]
         self.serve_ready()
 
     def serve_ready(self) -> None:
-        """Keys that came to hold something: waiters are served, each key in turn."""
+        """Serve the waiters of keys that have become ready, one key after the other."""
         try:
             self._serve_ready()
         except (FileError, HalfDoneError) as error:
@@ -229,8 +234,8 @@ class Blocking:
                 if not self._serve_one(database, name):
                     break
             else:
-                names.append((database, name))  # others first, then on
-            names.extend(dict.fromkeys(ready))  # a served BLMOVE has pushed somewhere
+                names.append((database, name))  # the other keys first
+            names.extend(dict.fromkeys(ready))  # such as the target of a BLMOVE that was served
             ready.clear()
 
     def _serve_one(self, database: Database, name: bytes) -> bool:
@@ -239,7 +244,7 @@ class Blocking:
         if queue is None:
             return False
         if database.is_being_loaded(name):
-            return False  # it will be ready again
+            return False  # it becomes ready again when it is loaded
         key = database.find(name)
         value_type = None if key is None else type(key.value)
         in_vain: set[object] = set()
@@ -273,7 +278,7 @@ class Blocking:
         try:
             return self._invoker.answer(session, command, argv, stats, again=True)
         except HalfDoneError:
-            self.unblock(waiter, INTERNAL)  # it would fail again, and again
+            self.unblock(waiter, INTERNAL)  # otherwise it would fail at each attempt
             raise
         finally:
             self._host.running = None

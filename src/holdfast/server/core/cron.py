@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 PERIOD_S = 0.1
 EXPIRE_SLICE = 500  # keys; about a millisecond
-EXPIRE_BREAK_S = 0.003  # others get their turn, then the next slice if more are due
+EXPIRE_BREAK_S = 0.003  # between two slices, for the commands of clients
 FREE_BREAK_S = 0.002
-FREE_SHARE = 1 / 3  # of the time that the turns of others take
+FREE_SHARE = 1 / 3  # of the time that turns of clients take
 ROOM_BUDGET_S = 0.004
 
 
@@ -32,7 +32,7 @@ class Cron:
         self._freeing: Timer | None = None
         self._free_at_s = 0.0
         self._ticks = 0
-        self._calls = 0  # of commands, at the tick before
+        self._calls = 0  # of commands, until the last tick
         self._folding = FoldSchedule(engine)
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class Cron:
             self._engine.turn.fail(StorageError(f"cannot read the tables: {error}"))
 
     def tick(self) -> None:
-        """One of ten each second."""
+        """The work of one tick. There are ten ticks in a second."""
         engine = self._engine
         if not engine.runs_cron:
             return
@@ -84,9 +84,9 @@ class Cron:
                 self._expire()
             self._make_room()
             self._folding.tick()
-            if engine.loading.is_busy:  # a load that no client has begun
+            if engine.loading.is_busy:  # also for a load that no client has begun
                 engine.turn.schedule()
-            if engine.turn.owes_checkpoint:  # also where only the fold writes, and no turn ends
+            if engine.turn.owes_checkpoint:  # also if only the fold writes, and no turn ends
                 engine.turn.schedule()
         if once_a_second:
             engine.turn.retry()
@@ -96,8 +96,8 @@ class Cron:
                 engine.storage_recovered()
 
     def _evict_clients(self) -> None:
-        """Clients may take so much of memory together (`maxmemory-clients`, or a part of
-        `maxmemory`). Above that those go first that take the most."""
+        """Cut off clients while the memory of all clients is above `maxmemory-clients` (a size, or
+        a part of `maxmemory`); those that take most come first."""
         engine = self._engine
         limit = engine.config.maxmemory_clients
         if limit < 0:

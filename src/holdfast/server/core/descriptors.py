@@ -13,7 +13,8 @@ RESERVED = 64
 
 
 def clients_allowed(wanted: int) -> int:
-    """How many clients the system allows, up to so many; raises its soft limit as far as needed."""
+    """How many clients the system allows, at most `wanted`. Raises the soft limit of the system as
+    far as needed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + RESERVED
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -24,7 +25,8 @@ def clients_allowed(wanted: int) -> int:
 
 
 def limit_clients(maxclients: int) -> int:
-    """`maxclients` as a server can begin with it. Raises ConfigError if it can have none."""
+    """The value of `maxclients` with which a server can start. Raises ConfigError if it could have
+    no client."""
     allowed = clients_allowed(maxclients)
     if allowed < 1:
         raise ConfigError(
@@ -41,7 +43,7 @@ def limit_clients(maxclients: int) -> int:
 
 
 def check_clients(maxclients: int) -> None:
-    """After CONFIG SET. Raises ConfigError, in Redis's words."""
+    """Check a value of CONFIG SET. Raises ConfigError with Redis's text."""
     allowed = clients_allowed(maxclients)
     if allowed < maxclients:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""The engine: argv in, reply out. Looks commands up, admits them and runs them.
+"""The engine: argv in, reply out. It looks commands up, admits them and runs them.
 
-It has no sockets and no event loop: connections and embedded databases pass it commands, and `Turn`
-ends its turns. It is one class because every command passes through it, and compiled code reaches
-the attributes of one object at fixed places.
+It has no sockets and no event loop: connections and embedded databases pass commands to it, and
+`Turn` ends its turns. It is one class because every command passes through it, and compiled code
+finds the attributes of one object at fixed places.
 """
 
 import logging
@@ -61,14 +61,15 @@ from holdfast.store.store import Store
 
 log = logging.getLogger(__name__)
 
-STALE_NS: Final = 5_000_000  # a command that took longer has made the cached time wrong
-# A client runs commands for so long, then the next client has its share. A turn takes so long, then
-# replies leave and sockets are read; but a round, in which each client has one share, is not broken
-# up before its own limit. Why: docs/decisions, "shares of a turn".
+STALE_NS: Final = 5_000_000  # after a longer command, the cached time is too old
+# A client runs commands for SHARE_NS, then the next client has its share. After TURN_NS a turn
+# ends: replies leave and sockets are read. But in a round each client has one share, and a turn
+# does not end within a round before ROUND_NS. Decision 17 has the reasons.
 SHARE_NS: Final = 1_000_000
 TURN_NS: Final = 2_000_000
 ROUND_NS: Final = 10_000_000
-# So few do not make the cached time wrong; to read the clock takes half as long as a command.
+# So few commands take too little time to make the cached time wrong. (To read the clock takes half
+# as long as a command.)
 FEW_COMMANDS: Final = 16
 
 
@@ -89,7 +90,7 @@ class Engine(SessionHost):
         self.turn.run_commands = self._run_commands
         self.turn.on_failure = self._storage_failed
         self.saving = Saving(store, self.turn, clock)
-        # What INFO and its kin tell.
+        # For INFO and similar commands.
         self.meter = Meter(clock)
         self.slowlog = SlowLog(config.slowlog_max_len)
         self.large_requests = SlowLog(config.commandlog_large_request_max_len)
@@ -98,7 +99,7 @@ class Engine(SessionHost):
         self.hotkeys: HotKeys | None = None
         self.spikes = Spikes()
         self.last_storage_error = ""
-        # Output to clients that answers no command.
+        # Output to clients that is no reply to a command.
         self.pubsub = PubSub(self)
         self.monitors = Monitors(clock, self.pubsub)
         self._monitoring = self.monitors.sessions
@@ -150,16 +151,16 @@ class Engine(SessionHost):
         self.fast_ns = 0  # see live_settings.py
         self._is_running = False
         self._spellings = self.commands.spellings
-        self._last_name, self._last_found = self.commands.any()  # most say the same again
-        self._now_ns = stopwatch_ns  # compiled code is at an attribute sooner than at a global
+        self._last_name, self._last_found = self.commands.any()  # often the next name is the same
+        self._now_ns = stopwatch_ns  # compiled code reads an attribute faster than a global
         self.refresh_clock()
         live_settings.follow(self)
 
     # -- commands coming in -------------------------------------------------------------------
 
     def run_some(self) -> bool:
-        """Run commands of all sessions, a share of each in turn, for as long as a turn may take.
-        Returns whether some are left."""
+        """Run commands of all sessions, one share after the other, for as long as a turn may take.
+        Returns whether commands are left."""
         runnable = self.runnable
         if self._is_running or not runnable:
             return False
@@ -187,10 +188,10 @@ class Engine(SessionHost):
         return False
 
     def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
-        """Run commands in order, for as long as the share of a session. The rest is kept, and so
-        are commands behind one that waits."""
+        """Run commands in order, until the share of the session is used up or a command waits. The
+        other commands are kept."""
         if len(argvs) > FEW_COMMANDS or not self.outgoing.is_scheduled:
-            if self.scripts.running is None:  # else time stands still, as in Redis
+            if self.scripts.running is None:  # as in Redis, time stands still during a script
                 self.refresh_clock()
             self.turn.schedule()
         if session.backlog or session.is_waiting:
@@ -305,11 +306,11 @@ class Engine(SessionHost):
         return now_ns
 
     def _ran(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """A command is answered that was admitted."""
+        """The end of a command that `Admission` has admitted."""
         self.running = None
         if session.modes & TRACKING:
             self.tracking.remember(session, command, argv)
-            self.tracking.said(session, command)
+            self.tracking.command_ended(session, command)
         self.tracking.tell_late(session)
 
     def call_in_exec(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
@@ -354,7 +355,7 @@ class Engine(SessionHost):
         self.set_slowness()
 
     def set_slowness(self) -> None:
-        """From how long on a command is looked at after it has run."""
+        """Set the duration from which on `_was_slow` looks at a command that has run."""
         invoker = self.invoker
         invoker.slowlog_ns = 0 if invoker.observers else invoker.slow_ns
         self.fast_ns = min(invoker.slowlog_ns, FAST_NS)
@@ -362,13 +363,14 @@ class Engine(SessionHost):
     def _was_slow(
         self, session: Session, command: Command, argv: list[bytes], stats: Stats, elapsed_ns: int
     ) -> None:
-        """Or not so quick: these are few, and a log may want them."""
+        """Count a command that was slow, or not very fast. These are few, so that each can also be
+        shown to logs."""
         if elapsed_ns < FAST_NS:
             stats.fast[elapsed_ns >> SHIFT] += 1
         else:
             stats.record_slow(elapsed_ns)
         if elapsed_ns >= STALE_NS and self.scripts.running is None:
-            self.refresh_clock()  # so much time has passed that the rest of the turn must know
+            self.refresh_clock()  # the cached time is too old for the rest of the turn
         if elapsed_ns >= self.invoker.slowlog_ns:
             reply_bytes = 0
             if session.out and session.waiter is None and type(session.out[-1]) is bytes:
@@ -380,7 +382,7 @@ class Engine(SessionHost):
     # -- going on -----------------------------------------------------------------------------
 
     def _run_commands(self) -> bool:
-        """Run what fits into the turn. Returns whether commands are left for the next one."""
+        """Run the commands that fit into the turn. Returns whether commands are left."""
         self.run_some()
         if self.loading.is_busy:
             self.loading.run_share()
@@ -405,17 +407,17 @@ class Engine(SessionHost):
         self.turn.on_commit = None if peers is None else self._tell_peers
 
     def _tell_peers(self) -> None:
-        """The batch is committed, and its replies have not left yet."""
+        """Send the batch to peers: it is committed, and its replies have not left yet."""
         assert self._peers is not None
         try:
             self._peers.committed()
         except Exception as error:  # no reply without a record for the peers
-            log.error("what was done cannot be told to peers", exc_info=error)
+            log.error("a batch cannot be sent to peers", exc_info=error)
             self.turn.fail(StorageError(f"cannot tell peers: {error}"))
 
     def _have_effects(self, effects: EffectLog | None) -> None:
-        """There is a replica: the effects of commands are noted from now on. Not those of a server
-        that is a replica itself: it passes on what it gets."""
+        """Note the effects of commands from now on, because there is a replica. `effects` is None
+        if this server is a replica itself: it passes on the stream that it gets."""
         self.invoker.effects = effects
         self.turn.on_batch = self.primary.committed
 
@@ -424,7 +426,8 @@ class Engine(SessionHost):
         self.condition.update()
 
     def check_room(self) -> None:
-        """Where values can be forgotten, clients and libraries of functions cannot."""
+        """Check whether clients and libraries of functions alone exceed the limit of memory. Unlike
+        values of a file, they cannot be forgotten."""
         limit = self.store.max_bytes
         stays = 0
         if limit:
@@ -456,7 +459,7 @@ class Engine(SessionHost):
         self.users.welcome(session)
         log.log(VERBOSE, "client %d connected: %s", session.id, session.address)
 
-    def disconnected(self, session: Session, why: str = "cut off here") -> None:
+    def disconnected(self, session: Session, why: str = "closed by this server") -> None:
         if self.sessions.pop(session.id, None) is None:
             return
         log.log(VERBOSE, "client %d disconnected: %s, %s", session.id, session.address, why)
@@ -502,13 +505,13 @@ class Engine(SessionHost):
                 is_fatal = True
         if is_fatal:
             self.store.is_broken = True
-            self.primary.let_go()  # they may not have what the disk may not have
+            self.primary.let_go()  # replicas must not have writes that the disk may lack
             self.on_fatal(error)
         return failure, is_fatal
 
     def take_back_half(self, error: HalfDoneError) -> None:
-        """A change of a peer failed half way. Undo that change; earlier changes of clients and
-        peers stay. (A store without a file cannot undo it.)"""
+        """Undo a change of a peer that failed half way. Earlier changes of clients and peers stay.
+        (A store without a file cannot undo it.)"""
         log.error("%s", error, exc_info=error.__cause__)
         try:
             self.turn.commit_early()
@@ -518,7 +521,7 @@ class Engine(SessionHost):
         self.blocking.wake_all()
 
     def reload(self) -> None:
-        """DEBUG RELOAD: as after a restart, but for the clients."""
+        """DEBUG RELOAD: load the file as at a start. Clients stay connected."""
         try:
             self.store.reload()
         except StorageError as error:
@@ -529,8 +532,8 @@ class Engine(SessionHost):
         self.condition.failure = None
         self.turn.refuses_writes = False
         self.condition.update()
-        self.blocking.wake_all()  # pops that never happened may have left lists to wait for
-        self.turn.schedule()  # keys that have expired meanwhile are not committed yet
+        self.blocking.wake_all()  # a pop that was taken back may have left an element
+        self.turn.schedule()  # the removal of keys that have expired meanwhile is not committed yet
 
 
 def engine_of(session: Session) -> Engine:

@@ -2,8 +2,9 @@
 
 Rows that change often are cheaper to fold late, because a pass writes each of them once. Programs
 that read the file want them early. So a pass begins when its oldest change is old enough
-(`fold-age-ms`). A server that has time does the pass at once, slice by slice, with the loop between
-two slices. A busy server spreads it over `PASS_TICKS`, at the ends of its turns (`Turn.tidy`).
+(`fold-age-ms`). A server that has time does the pass at once, slice by slice, and the loop runs
+between two slices. A busy server spreads the pass over `PASS_TICKS`, at the ends of its turns
+(`Turn.tidy`).
 """
 
 import time
@@ -16,8 +17,8 @@ from holdfast.store.store import FileStore
 if TYPE_CHECKING:
     from holdfast.server.core.engine import Engine
 
-BREAK_S: Final = 0.004  # between two slices, where clients came between them
-MOST_BUSY: Final = 0.5  # of its time; a server with more to do folds at the ends of turns
+BREAK_S: Final = 0.004  # between two slices, if commands ran between the last ones
+MOST_BUSY: Final = 0.5  # part of the time; a busier server folds at the ends of turns
 
 
 class FoldSchedule:
@@ -37,7 +38,7 @@ class FoldSchedule:
             self._timer.cancel()
 
     def tick(self) -> None:
-        """Ten times a second."""
+        """Called ten times a second."""
         engine, store = self._engine, self._engine.store
         if not isinstance(store, FileStore):
             store.fold_step()
@@ -68,7 +69,7 @@ class FoldSchedule:
             self._step(store)
 
     def _step(self, store: FileStore) -> None:
-        """A slice; if there is more to do, the next one soon."""
+        """Run a slice. If there is more to do, schedule the next one soon."""
         engine, turn = self._engine, self._engine.turn
         if not turn.may_fold or not store.folding.is_due:
             return

@@ -1,6 +1,6 @@
-"""What CONFIG SET does to a running server: the one place that subscribes to parameters.
+"""The effects of CONFIG SET on a running server: the one place that subscribes to parameters.
 
-Most parameters are read where they matter, each time, and need nothing here.
+Most parameters need nothing here, because the code that uses them reads them each time.
 """
 
 import logging
@@ -29,7 +29,7 @@ TLS_AUTHORITIES = ("tls-ca-cert-file", "tls-ca-cert-dir")
 
 
 def follow(engine: "Engine") -> None:
-    """Keep the engine as the configuration says, from now on."""
+    """Apply the configuration to the engine, now and after each CONFIG SET."""
     config = engine.config
 
     def appendfsync() -> None:
@@ -55,8 +55,8 @@ def follow(engine: "Engine") -> None:
         (engine.observe if sizes.has_limits else engine.observe_no_more)(sizes.saw)
 
     def maxmemory() -> None:
-        """Values that a file has are forgotten. Other policies delete, and without a file there is
-        nothing to forget."""
+        """Above the limit, `noeviction` forgets values that the file has. Other policies delete
+        keys. Without a file, no value can be forgotten."""
         limit, name = config.maxmemory, config.maxmemory_policy
         forgets = name == "noeviction" and engine.store.is_durable
         engine.store.max_bytes = limit if forgets else 0
@@ -65,7 +65,7 @@ def follow(engine: "Engine") -> None:
         if limit and not forgets:
             samples = config.maxmemory_samples
             condition.deletion = Deletion(engine.keyspace, name, limit, samples, engine.rng)
-        # A policy that deletes compares keys, so all of them have to be keys.
+        # A policy that deletes compares keys, so no key may be packed.
         engine.keyspace.may_pack = name == "noeviction"
         engine.check_room()
         condition.update()
@@ -173,4 +173,4 @@ def follow(engine: "Engine") -> None:
 
 
 def needs_a_restart() -> None:
-    raise ConfigError("the server listens where it was started; restart it to change that")
+    raise ConfigError("a running server cannot change this; restart it with the new value")

@@ -1,8 +1,8 @@
 """Commands that wait until large collections are in memory (decision 24).
 
 A command that touches a large cold collection ends with NotLoadedError before it has changed
-anything. Its session is held, and the collection is loaded a share at a time, in each turn one.
-Then the session goes on, and the same command runs again: there is no second code path.
+anything. Its session is held, and each turn loads one share of the collection. Then the session
+continues, and the same command runs again: there is no second code path.
 """
 
 import logging
@@ -21,14 +21,15 @@ from holdfast.store.memory.loads import Load, NotLoadedError
 log = logging.getLogger(__name__)
 
 LOAD_NS: Final = 1_000_000  # in a turn, for all loads: as long as the share of one client
-# How often a command may wait. If it is not enough the command loads at once: its collections are
-# replaced all the time, or it finds more of them each time it runs, or the file cannot be read.
+# How often a command may wait. After that it loads its collections at once: they are replaced all
+# the time, or the command finds more of them each time that it runs, or the file cannot be read.
 MOST_WAITS: Final = 3
 
 
 @final
 class Held:
-    """The loads that a session waits for, or has waited for and not yet used."""
+    """The loads for which a session waits, or for which it has waited and which it has not used
+    yet."""
 
     __slots__ = ("loads", "waits")
 
@@ -46,13 +47,13 @@ class Loading:
         take_back: Callable[[Exception], object],
         now_ns: Callable[[], int],
     ) -> None:
-        """`take_back`: memory goes back to what the file has, after this error."""
+        """`take_back` loads memory from the file again, after an error."""
         self._host = host
         self._blocking = blocking
         self._take_back = take_back
         self._now_ns = now_ns
         self._waiting: dict[Session, Held] = {}  # in the order in which they came
-        self._woken: dict[Session, Held] = {}  # their commands can run, and have not yet
+        self._woken: dict[Session, Held] = {}  # their commands can run, and have not run yet
 
     @property
     def is_busy(self) -> bool:
@@ -78,7 +79,7 @@ class Loading:
         try:
             loads = loads + self._needed(session.db, _key_names(command, argv))
         except FileError:
-            pass  # the command will find out
+            pass  # the command will meet the same error
         for load in loads:
             if load not in held.loads and not load.is_over:
                 held.loads[load] = None
@@ -138,8 +139,8 @@ class Loading:
     # -- loading ------------------------------------------------------------------------------
 
     def run_share(self) -> None:
-        """Once a turn: load for as long as a share takes, and let commands go on whose collections
-        are in memory, or gone."""
+        """Load for as long as a share takes; called once in each turn. Commands whose collections
+        are in memory, or gone, can then run."""
         loads = self._host.keyspace.loads
         try:
             loads.run(self._now_ns, self._now_ns() + LOAD_NS)
@@ -148,7 +149,7 @@ class Loading:
         except Exception as error:  # a bug must not take the server down
             log.error("a collection cannot be loaded", exc_info=error)
         if self._host.keyspace.ready:
-            self._blocking.serve_ready()  # they have waited for longer
+            self._blocking.serve_ready()  # before commands that have waited for a shorter time
         for session, held in list(self._waiting.items()):
             if all(load.is_over for load in held.loads):
                 self._woken[session] = self._waiting.pop(session)
@@ -164,21 +165,21 @@ class Loading:
         self.forget(session)
 
     def forget(self, session: Session) -> None:
-        """The client has left, or needs nothing any more."""
+        """Release the loads of a session that has left or does not need them any more."""
         held = self._waiting.pop(session, None) or self._woken.pop(session, None)
         if held is not None:
             for load in held.loads:
                 self._host.keyspace.loads.release(load)
 
     def stop(self) -> None:
-        """No command waits any longer: the server ends."""
+        """Drop all loads, because the server ends."""
         for session in [*self._waiting, *self._woken]:
             self.forget(session)
         self._host.keyspace.loads.clear()
 
 
 def _key_names(command: Command, argv: list[bytes]) -> list[bytes]:
-    """The keys whose elements a command may need. The argv may have fewer keys than it says."""
+    """The keys whose elements a command may need. Empty if the argv has fewer keys than it says."""
     if command.needs_only_rows:
         return []
     try:

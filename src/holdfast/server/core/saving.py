@@ -1,7 +1,7 @@
-"""SAVE and BGSAVE: everything that is in the journal moves into the tables now.
+"""SAVE and BGSAVE: they move everything from the journal into the tables now.
 
-Nothing depends on it: a write is safe once it is in the journal. Other programs that read the
-tables see it after a save.
+A write is safe without them, because it is in the journal. After a save, other programs see it in
+the tables.
 """
 
 import enum
@@ -20,7 +20,7 @@ BREAK_S = 0.0005
 
 
 class Kind(enum.Enum):
-    """What the client asked for; both do the same."""
+    """The command that has begun the save. Both commands do the same."""
 
     SAVE = enum.auto()
     REWRITE = enum.auto()
@@ -45,7 +45,7 @@ class Saving:
         return int(self._clock.monotonic_s() - self._started_s) if self.running else -1
 
     def now(self) -> None:
-        """Returns when it is done. Raises StorageError."""
+        """Save, and return when that is done. Raises StorageError."""
         self._begin()
         self._turn.commit_early()
         try:
@@ -71,7 +71,7 @@ class Saving:
     def _step(self) -> None:
         store = self._store
         if self._turn.is_dead:
-            self._failed(StorageError("the database file is not to be written any more"))
+            self._failed(StorageError("the database file must not be written any more"))
             return
         deadline_s = time.monotonic() + BUDGET_S
         try:

@@ -1,4 +1,4 @@
-"""The end of a loop turn: commit the batch, have it synced, let the replies go.
+"""The end of a loop turn: commit the batch, sync it, send the replies.
 
 A reply leaves only after everything that it could have seen is on disk. So while a sync is in
 flight, all new commands wait for the next sync: one batch, one commit, one sync, for any number of
@@ -30,23 +30,23 @@ Batch = list[tuple[Session, list[Output]]]
 Job = Callable[[], object]
 Done = Callable[[Exception | None], object]
 
-# 64 MB of WAL. A page that was written ten times meanwhile is copied once, and writers are
-# held up four times less often than after 16 MB.
+# 64 MB of WAL. A page that was written ten times is then copied once, and commits are held back
+# four times less often than after 16 MB.
 CHECKPOINT_PAGES = 16384
 
-# When no more pages than this came during a checkpoint, the next one may hold back commits: it is
-# done in the time of a sync or two.
+# If no more pages than this came during a round of a checkpoint, the last round may hold back
+# commits: it takes as long as one or two syncs.
 FEW_PAGES = 256
-MOST_ROUNDS = 5  # of a checkpoint; some disks are slower than the writes
+MOST_ROUNDS = 5  # of a checkpoint: on a slow disk, each round may leave as many pages again
 
-# A disk that usually syncs faster than this is waited for on the loop: handing over to a thread
-# and back costs more than is gained meanwhile. See decision 3 in docs/decisions.
+# If the disk usually syncs faster than this, the loop waits for it: to hand the sync to a thread
+# and back costs more time than it saves. See decision 3.
 SYNC_HERE_BELOW_S = 0.001
 
 
 class Worker(threading.Thread):
-    """Waits for the disk, so that the loop need not. Does nothing else: every Python
-    instruction here competes with the loop for the interpreter."""
+    """A thread that waits for the disk, so that the loop need not wait. It does nothing else: every
+    Python instruction here competes with the loop for the interpreter."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -70,17 +70,18 @@ class Worker(threading.Thread):
                 done(None)
 
 
-QUIET_RETRIES = 60  # `retry` is called once a second
-BUSY_PATIENCE_S = 5.0  # with another program that writes to the file
+QUIET_RETRIES = 60  # a sentence is logged again after so many calls of `retry`, one a second
+BUSY_PATIENCE_S = 5.0  # how long a commit waits for another program that writes to the file
 
 
 class Checkpoint(enum.Enum):
-    """Moving the WAL into the file takes two steps, so that no commit waits long for it. First
-    there are rounds beside the commits: each copies the frames that came during the round before.
-    Then commits are held back, while the few frames of the last round are copied."""
+    """The states of a checkpoint, which copies the WAL into the file. It takes two steps, so that
+    no commit waits long. First there are rounds beside the commits: each round copies the frames
+    that came during the round before. Then commits are held back, while the few remaining frames
+    are copied."""
 
     NOT_DUE = enum.auto()
-    PUT_OFF = enum.auto()  # it failed just now
+    PUT_OFF = enum.auto()  # until `retry`, because it failed or cannot succeed now
     BESIDE_COMMITS = enum.auto()
     REST_IS_DUE = enum.auto()
     EMPTYING_WAL = enum.auto()
@@ -92,13 +93,13 @@ class Turn(TurnSchedule):
         self._outgoing = outgoing
         outgoing.turn = self
         self._always = appendfsync == "always"
-        self._in_flight = False  # the flusher is busy
-        self._holding = False  # … and nothing may be committed or leave until it is back
+        self._in_flight = False  # a sync runs
+        self._holding = False  # … and until it ends, nothing is committed and no reply leaves
         self._unsynced = False
         self.patience_s = BUSY_PATIENCE_S
-        self._busy_since_s = 0.0  # another program writes to the file since; 0: none does
-        self._is_tidying = False  # is about to
-        self._new_ops = 0  # committed since the fold last kept up with it
+        self._busy_since_s = 0.0  # since when another program writes to the file; 0: none does
+        self._is_tidying = False  # a call of `tidy` is scheduled
+        self._new_ops = 0  # operations that were committed since the last call of `keep_up`
         self._checkpoint = Checkpoint.NOT_DUE
         self._rounds = 0  # of the checkpoint beside commits
         self._pages_before = 0  # of the WAL, when the last round began
@@ -108,16 +109,16 @@ class Turn(TurnSchedule):
         self._workers: tuple[Worker, ...] = ()
         self.usual_sync_s = 0.0  # a running average
         self._landed: asyncio.Future[None] | None = None
-        self._flying: Batch = []  # what waits for the sync in flight
+        self._flying: Batch = []  # replies that wait for the sync that runs
         self.sync_times = Histogram()
         self.checkpoints = 0
-        self.must_sync = False  # a client asked whether this turn's writes are on disk
-        self.refuses_writes = False  # the engine does: nothing can be committed
-        self._fold_error = ""  # while set, folding is put off
-        self._complaints: dict[str, int] = {}  # for how many retries a sentence is not logged
+        self.must_sync = False  # a client wants to know that this turn's writes are on disk
+        self.refuses_writes = False  # the engine refuses writes: nothing can be committed
+        self._fold_error = ""  # while it is set, the fold waits
+        self._complaints: dict[str, int] = {}  # by sentence: for how many retries it is not logged
         self._fatal: CommandError | None = None  # after a failed sync: the answer to everything
-        # The engine, which is built after the turn, hooks itself in here.
-        self.run_commands: Callable[[], bool] = lambda: False  # whether some are left
+        # The engine, which is built after the turn, sets these.
+        self.run_commands: Callable[[], bool] = lambda: False  # whether commands are left
         self.on_commit: Callable[[], None] | None = None  # before the replies of the batch leave
         self.on_batch: Callable[[], None] | None = None  # the same, also in the middle of a turn
         self.on_failure: Callable[[StorageError, bool], tuple[CommandError, bool]] = _no_engine
@@ -132,8 +133,8 @@ class Turn(TurnSchedule):
                 worker.start()
 
     async def drain(self) -> None:
-        """Until every command that has arrived is run, and every reply that waits for the disk has
-        left."""
+        """Wait until all commands that have arrived have run, and all replies that wait for the
+        disk have left."""
         while self._end():
             pass
         while self._in_flight or self._busy_since_s:
@@ -167,7 +168,7 @@ class Turn(TurnSchedule):
         return (
             self._store.wal_pages >= CHECKPOINT_PAGES
             and self._checkpoint is Checkpoint.NOT_DUE
-            and self._store.wal_extent != self._copied  # the next commit begins it anew
+            and self._store.wal_extent != self._copied  # else the next commit begins a new WAL
         )
 
     @property
@@ -180,7 +181,7 @@ class Turn(TurnSchedule):
         )
 
     def file_replaced(self) -> None:
-        """The store shows another file: nothing is known of its WAL."""
+        """Forget the state of the WAL, because the store has another file now."""
         self._unsynced = False
         self._copied = self._kept = (b"", 0)
 
@@ -195,8 +196,8 @@ class Turn(TurnSchedule):
     # -- during the turn ----------------------------------------------------------------------
 
     def end_early(self) -> Batch:
-        """In the middle of a turn that does not end: commit and sync all changes so far. Their
-        replies may leave then, and so may replies that wait for a sync in flight."""
+        """Commit and sync all changes so far, in the middle of a turn that does not end for a long
+        time. Returns the replies that may leave then, also those that waited for a sync."""
         self.commit_early()
         self._store.sync()
         batch = _taken(self._outgoing.take())
@@ -205,7 +206,7 @@ class Turn(TurnSchedule):
         return in_flight + batch
 
     def take(self, session: Session) -> list[Output]:
-        """Take the output of a session. For clients that are answered in the middle of a turn."""
+        """Take the output of a session, for a client that is answered in the middle of a turn."""
         if session.out:
             self._outgoing.sessions.remove(session)
         out, session.out = session.out, []
@@ -219,8 +220,8 @@ class Turn(TurnSchedule):
     # -- its end ------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Commands that are left run in the next turn, after sockets were read. Without a loop
-        nothing can come in between."""
+        """End the turn. Commands that are left run in the next turn, after sockets were read;
+        without a loop they run now."""
         while self._end():
             if self._loop is not None:
                 self.schedule()
@@ -239,7 +240,7 @@ class Turn(TurnSchedule):
         elif self._loop is None:
             self.tidy()
         elif not self._is_tidying:
-            # Not before the loop has sent the replies: clients go on meanwhile.
+            # After the loop has sent the replies, so that clients can continue.
             self._is_tidying = True
             self._loop.call_soon(self.tidy)
         return is_more
@@ -255,7 +256,7 @@ class Turn(TurnSchedule):
                 self.fold_failed(error)
 
     def commit_early(self) -> None:
-        """Commit the changes of this turn so far, for a save. Raises StorageError."""
+        """Commit the changes of this turn so far. Raises StorageError."""
         try:
             while not self._try_to_commit():
                 pass
@@ -264,10 +265,10 @@ class Turn(TurnSchedule):
             raise
 
     def _try_to_commit(self) -> bool:
-        """False when another program writes to the file, which may go on for a while: the batch
-        stays open, and all its replies wait. Raises StorageError."""
+        """Commit the batch. Returns False if another program writes to the file, which may take a
+        while: the batch then stays open, and all its replies wait. Raises StorageError."""
         try:
-            # While writes are refused, keys still expire. No reply promises that, so it can wait.
+            # While writes are refused, keys still expire. No reply depends on that, so it can wait.
             if not self.refuses_writes and (count := self._store.commit()):
                 self._unsynced = True
                 self._new_ops += count
@@ -294,7 +295,7 @@ class Turn(TurnSchedule):
             try:
                 while not self._try_to_commit():
                     if self._loop is not None:
-                        self.schedule()  # it goes on meanwhile
+                        self.schedule()  # the loop runs meanwhile
                         return
                 if self.on_commit is not None and not self.refuses_writes:
                     self.on_commit()
@@ -345,7 +346,7 @@ class Turn(TurnSchedule):
         self._submit(1, self._store.checkpoint, self._checkpointed)
 
     def sync_beside(self) -> None:
-        """Once a second under `everysec`: sync, and let replies pass meanwhile."""
+        """Sync without holding back replies. Called once a second under `everysec`."""
         if self._unsynced and not self._in_flight:
             self._in_flight = True
             self._unsynced = False
@@ -375,8 +376,8 @@ class Turn(TurnSchedule):
         self.usual_sync_s += (elapsed_ns / 1e9 - self.usual_sync_s) / 8
 
     def _measure(self, sync: Job) -> int:
-        """How many ns it took. (In the flusher's thread or on the loop, but never in both: one sync
-        is in flight at a time.)"""
+        """Run a sync; return how many ns it took. (It runs in the flusher's thread or on the loop,
+        but never in both: there is one sync at a time.)"""
         started_ns = time.perf_counter_ns()
         try:
             sync()
@@ -406,7 +407,7 @@ class Turn(TurnSchedule):
             self._landed.set_result(None)
 
     def _put_back(self, batch: Batch) -> None:
-        """The replies of a batch that did not make it wait again, in front of newer ones."""
+        """Let the replies of a batch that is not on disk wait again, in front of newer ones."""
         for session, out in batch:
             if not session.out:
                 self._outgoing.sessions.append(session)
@@ -414,7 +415,7 @@ class Turn(TurnSchedule):
 
     def _checkpointed(self, error: Exception | None) -> None:
         if self._loop is None:
-            return  # the server has stopped meanwhile: to close the store copies the rest
+            return  # the server has stopped meanwhile: the close of the store copies the rest
         if error is None:
             new_pages = self._store.wal_pages - self._pages_before
             if new_pages > FEW_PAGES and self._rounds < MOST_ROUNDS:
@@ -441,7 +442,7 @@ class Turn(TurnSchedule):
     # -- when the disk fails ------------------------------------------------------------------
 
     def fail(self, error: StorageError, *, is_fatal: bool = False) -> None:
-        """No reply that waits may claim success: each becomes the error."""
+        """Replace each reply that waits by the error, because none of them may claim success."""
         if self._fatal is not None:
             return
         refusal, is_fatal = self.on_failure(error, is_fatal)
@@ -461,7 +462,8 @@ class Turn(TurnSchedule):
                 session.multi_failed = True  # a command may not have been queued
 
     def fold_failed(self, error: StorageError) -> None:
-        """No harm done: the journal has it all. `retry` tries again."""
+        """Put the fold off until `retry`. No data is in danger, because the journal has
+        everything."""
         self._complain(f"{error}; the journal keeps growing")
         self._fold_error = str(error)
 
@@ -471,13 +473,14 @@ class Turn(TurnSchedule):
         self._checkpoint = Checkpoint.PUT_OFF
 
     def _complain(self, sentence: str) -> None:
-        """A disk stays full for hours, and the log may be on it."""
+        """Log a sentence, but not again for a while: a disk may stay full for hours, and the log
+        may be on it."""
         if sentence not in self._complaints:
             log.error("%s", sentence)
             self._complaints[sentence] = QUIET_RETRIES
 
     def retry(self) -> None:
-        """Once a second: what failed is due again."""
+        """Let failed work be tried again. Called once a second."""
         self._fold_error = ""
         self._complaints = {said: left - 1 for said, left in self._complaints.items() if left > 1}
         if self._checkpoint is Checkpoint.PUT_OFF:
@@ -501,7 +504,7 @@ def _release(batch: Batch) -> None:
 def _deliver(session: Session, out: list[Output]) -> None:
     try:
         session.deliver(out)
-    except Exception as error:  # one client's trouble must not silence those behind it
+    except Exception as error:  # an error of one client must not keep replies from the others
         log.error("a client is cut off", exc_info=error)
         session.abort()
 

@@ -1,6 +1,7 @@
-"""The users of this server: where they come from, signing in, permissions, the log of denials.
+"""The users of this server: their sources, signing in, permissions, and the log of denied commands.
 
-What a user may do is in acl.py; what clients say about users is in server/commands/acl_commands.py.
+The permissions of one user are in acl.py, the commands about users in
+server/commands/acl_commands.py.
 """
 
 import logging
@@ -57,14 +58,14 @@ IN_SCRIPT = {
 
 
 def configured_users(config: Config) -> dict[bytes, User]:
-    """The users a server begins with. Raises ConfigError."""
+    """The users with which a server starts. Raises ConfigError."""
     users = {b"default": _default(config)}
     if not config.aclfile:
         for name, *rules in config.user:
             try:
                 if name in users and name != b"default":
                     raise RuleError(DUPLICATE)
-                # The default user is there already, and begins anew.
+                # The default user exists already. These rules replace its rules.
                 _define(users, name, [b"reset", *rules] if name in users else rules, config)
             except RuleError as error:
                 raise ConfigError(f"user {_shown(name)}: {_reason(error)}") from None
@@ -81,7 +82,8 @@ def configured_users(config: Config) -> dict[bytes, User]:
 
 
 def _default(config: Config) -> User:
-    """The user of clients that do not sign in: may do everything, with requirepass if there is."""
+    """The user of clients that do not sign in. It may do everything. If `requirepass` is set, that
+    is its password."""
     user = User(b"default", all_channels=True).changed(ALL, all_channels=True)
     if config.requirepass:
         user.become(user.changed((b"resetpass", b">" + config.requirepass), all_channels=True))
@@ -97,7 +99,7 @@ def _define(users: dict[bytes, User], name: bytes, rules: list[bytes], config: C
 
 
 def users_in_file(config: Config) -> dict[bytes, User]:
-    """Raises OSError, or CommandError that names every bad line."""
+    """The users in the ACL file. Raises OSError, or CommandError that names every bad line."""
     text = Path(config.path(config.aclfile)).read_bytes()
     users: dict[bytes, User] = {}
     errors = []
@@ -156,7 +158,7 @@ class LogEntry:
         self.count = 1
 
 
-GROUPED_MS = 60_000  # what happens again within a minute is counted, not listed
+GROUPED_MS = 60_000  # a denial that comes again within this time is counted, not listed again
 
 
 class Users:
@@ -179,17 +181,18 @@ class Users:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients need not sign in to be the default user."""
+        """Whether clients are the default user without signing in."""
         return self.default.nopass and self.default.enabled
 
     def welcome(self, session: Session) -> None:
-        """A new connection, or one that starts anew."""
+        """Set the user of a new connection, or of one that was reset."""
         session.user = self.default
         session.authenticated = self.is_open
         self.look_again(session)
 
     def look_again(self, session: Session) -> None:
-        """After users changed: a session that signed in stays signed in, with the rights of now."""
+        """Set the modes of a session after users changed. A session that has signed in stays signed
+        in, with the present permissions of its user."""
         modes = session.modes & ~(NEEDS_AUTH | RESTRICTED)
         if not (session.authenticated or self.is_open):
             modes |= NEEDS_AUTH
@@ -202,7 +205,7 @@ class Users:
             session.limits_changed()
 
     def authenticate(self, session: Session, argv: list[bytes], name: bytes, pw: bytes) -> None:
-        """Raises WRONG_PASSWORD."""
+        """Sign a session in. Raises WRONG_PASSWORD."""
         user = self.by_name.get(name)
         if user is None or not user.accepts(pw):
             context = "toplevel" if session.multi is None else "multi"
@@ -215,7 +218,7 @@ class Users:
     # -- permissions --------------------------------------------------------------------------
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raises NOPERM."""
+        """Check the permissions for a command. Raises NOPERM."""
         denial = session.user.denies(command, argv, session.db.index)
         if denial is not None:
             self._denied(session, denial, "toplevel" if session.multi is None else "multi")
@@ -225,7 +228,7 @@ class Users:
             raise CommandError(message)
 
     def check_in_exec(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Rules may have changed since the command was queued. Raises NOPERM."""
+        """`check`, for a command of a transaction: rules may have changed since it was queued."""
         denial = session.user.denies(command, argv, session.db.index)
         if denial is not None:
             self._denied(session, denial, "multi")
@@ -234,7 +237,8 @@ class Users:
     def check_in_script(
         self, caller: Session, command: Command, argv: list[bytes], database: int
     ) -> None:
-        """A script may do what its caller may. Raises what Redis says there."""
+        """`check`, for a command of a script, which may do what its caller may. Raises CommandError
+        with the text that Redis has there."""
         denial = caller.user.denies(command, argv, database)
         if denial is not None:
             self._denied(caller, denial, "lua")
@@ -286,7 +290,7 @@ class Users:
         return True
 
     def use_requirepass(self) -> None:
-        """After CONFIG SET."""
+        """Apply `requirepass` after CONFIG SET."""
         password = self._config.requirepass
         rule = b">" + password if password else b"nopass"
         self.default.become(self.default.changed((b"resetpass", rule), all_channels=True))
@@ -312,7 +316,7 @@ class Users:
         replace_file(path, b"".join([line + b"\n" for line in self.lines()]), new_mode=0o600)
 
     def _keep(self) -> None:
-        """For CONFIG REWRITE, which has no lines for users if there is a file of them."""
+        """Keep the users for CONFIG REWRITE, which writes none if there is an ACL file."""
         if not self._config.aclfile:
             self._config.user = tuple(tuple(line.split(b" ")[1:]) for line in self.lines())
 
@@ -321,7 +325,8 @@ class Users:
             self.look_again(session)
 
     def _close_sessions(self, asker: Session, should_go: Callable[[Session], bool]) -> None:
-        """The session that asked for it still gets its reply."""
+        """Close the sessions that should go. If the asker is one of them, it still gets its
+        reply."""
         for session in [s for s in self._host.sessions.values() if should_go(s)]:
             session.user = self.default
             session.authenticated = False

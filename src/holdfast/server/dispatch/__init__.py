@@ -1,4 +1,4 @@
-"""A command of an argv, and the call of its handler: found, called, timed and counted.
+"""From an argv to its command, and the call of its handler, which is timed and counted.
 
 Whether a command may run is decided in `core`, the handlers are in `commands`.
 """

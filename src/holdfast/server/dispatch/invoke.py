@@ -1,4 +1,4 @@
-"""The one place that calls a handler, times it and counts what failed.
+"""The one place that calls a handler, times it and counts failures.
 
 Commands of clients, commands in EXEC, commands that are tried again for a client that waits, and
 commands that scripts call all come here. While there are replicas of Redis's kind, `EffectLog.run`
@@ -25,7 +25,7 @@ from holdfast.store.memory.loads import NotLoadedError
 
 log = logging.getLogger(__name__)
 
-# Session, command, argv, the nanoseconds it took, the bytes of the reply (0 in EXEC).
+# Session, command, argv, the nanoseconds that it took, the bytes of the reply (0 in EXEC).
 Observer = Callable[[Session, Command, list[bytes], int, int], None]
 
 
@@ -36,10 +36,10 @@ class Invoker:
     ) -> None:
         self._keyspace = keyspace
         self._is_durable = is_durable
-        self._now_ns = now_ns  # compiled code is at an attribute sooner than at a global
+        self._now_ns = now_ns  # compiled code reads an attribute faster than a global
         self.slowlog = slowlog
         self.slow_ns = 0  # see live_settings.py
-        # From how long on `look_at` is called: `slow_ns`, or 0 while there are observers.
+        # The duration from which on `look_at` is called: `slow_ns`, or 0 while there are observers.
         self.slowlog_ns = 0
         self.observers: list[Observer] = []
         self.error_stats: Counter[bytes] = Counter()
@@ -47,8 +47,8 @@ class Invoker:
         self.effects: EffectLog | None = None  # while there are replicas
 
     def invoke(self, session: Session, command: Command, argv: list[bytes], stats: Stats) -> Result:
-        """Call the handler. A CommandError is its reply. Raises whatever else the handler raises:
-        see `reply_to_bug`."""
+        """Call the handler. A CommandError that it raises is its reply; other exceptions pass: see
+        `reply_to_bug`."""
         try:
             if self.effects is not None:
                 return self.effects.run(session, command, argv)
@@ -71,9 +71,9 @@ class Invoker:
         *,
         again: bool = False,
     ) -> Result:
-        """`invoke`, and count how long it took. A command that is tried again is no second call,
-        but its time counts. (The engine times commands of clients by itself: it asks the clock
-        once for each command, not twice.)"""
+        """`invoke`, and count the time that it took. If a command is tried again, this is no second
+        call, but its time counts. (The engine times commands of clients by itself, because it reads
+        the clock once for each command, not twice.)"""
         started_ns = self._now_ns()
         try:
             return self.invoke(session, command, argv, stats)
@@ -93,8 +93,8 @@ class Invoker:
         *,
         again: bool = False,
     ) -> Result:
-        """`timed`, with the reply to a bug, and a line in the slow log. Raises what has to be taken
-        back: that concerns all of EXEC, not one command in it."""
+        """`timed`, with a reply if the handler has a bug, and with the slow log. Raises FileError
+        and HalfDoneError: they undo all of EXEC, not one command in it."""
         changes_before = self._keyspace.changes
         try:
             return self.timed(session, command, argv, stats, again=again)
@@ -111,7 +111,7 @@ class Invoker:
 
     def reply_to_bug(self, command: Command, error: Exception, changes_before: int) -> CommandError:
         """The reply to a command whose handler has a bug. Raises FileError or HalfDoneError if
-        there is something to take back. (Of a store in memory only, nothing can be.)"""
+        changes have to be undone. (A store that is only in memory cannot undo them.)"""
         if isinstance(error, (FileError, HalfDoneError)):
             raise error
         log.error("%s failed", command.name, exc_info=error)
@@ -127,7 +127,7 @@ class Invoker:
         elapsed_ns: int,
         reply_bytes: int = 0,
     ) -> None:
-        """Tell the observers of a command that ran, and the slow log if it took long."""
+        """Show a command that ran to the observers, and to the slow log if it took long."""
         for observer in self.observers:
             observer(session, command, argv, elapsed_ns, reply_bytes)
         if elapsed_ns >= self.slow_ns and "skip_slowlog" not in command.flags:

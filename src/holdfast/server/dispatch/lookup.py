@@ -1,4 +1,4 @@
-"""Which command an argv calls on this server, and what INFO says about each of them."""
+"""Finds the command that an argv calls on this server, and keeps the statistics of each command."""
 
 from holdfast import commands as commands
 from holdfast.commands.table import TABLE, Command
@@ -9,7 +9,7 @@ from holdfast.server.features.latency import Stats
 
 
 def renamed_table(config: Config) -> dict[str, Command]:
-    """The table as `rename-command` leaves it. Raises ConfigError."""
+    """The table of commands after `rename-command`. Raises ConfigError."""
     table = dict(TABLE)
     for old, new in config.rename_command:
         name, new_name = (word.decode("latin-1").lower() for word in (old, new))
@@ -24,16 +24,17 @@ def renamed_table(config: Config) -> dict[str, Command]:
 
 
 class Commands:
-    """The table as this server shows it."""
+    """The commands of this server."""
 
     def __init__(self, config: Config) -> None:
         self.table = renamed_table(config)
         self.stats: dict[str, Stats] = {}
-        # "GET", "get": as clients spell it, so that the hot path is one look-up.
+        # By the spelling of clients ("GET", "get"), so that the usual case is one look-up.
         self.spellings: dict[bytes, tuple[Command, Stats]] = {}
 
     def find(self, argv: list[bytes]) -> tuple[Command, Stats]:
-        """The command or subcommand that an argv calls. Raises what the client should read."""
+        """The command or subcommand that an argv calls. Raises CommandError with the text for the
+        client."""
         found = self.spellings.get(argv[0])
         if found is not None:
             return found
@@ -88,7 +89,7 @@ def _unknown_command(argv: list[bytes]) -> CommandError:
 
 
 def _excerpt(arg: bytes, length: int = 128) -> bytes:
-    """As much of an argument as Redis repeats in an error: its strings end at a NUL there."""
+    """The part of an argument that Redis repeats in an error, where its strings end at a NUL."""
     return c_string(arg)[:length]
 
 

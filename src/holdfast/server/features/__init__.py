@@ -1,4 +1,5 @@
-"""What the engine notifies: channels, tracking, MONITOR, slow log, latency, pauses, counters.
+"""Features that the engine notifies: channels, tracking, MONITOR, slow log, latency, pauses,
+counters.
 
 Each feature is one class with its own state. The commands that show it are in `commands`.
 """

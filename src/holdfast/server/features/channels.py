@@ -1,4 +1,4 @@
-"""Which sessions listen to which channels, and how messages are sent to them.
+"""The sessions that listen to channels, and how messages are sent to them.
 
 The commands are in server/commands/pubsub_commands.py.
 """
@@ -99,7 +99,7 @@ class PubSub:
         return answers
 
     def forget(self, session: Session) -> None:
-        """The session has ended or was reset. The cost grows with its subscriptions."""
+        """Remove a session that has ended or was reset. The cost grows with its subscriptions."""
         if session.modes & SUBSCRIBED:
             self.flush()
             for topics in (self.channels, self.patterns, self.shards):
@@ -124,7 +124,8 @@ class PubSub:
     # -- publishing ---------------------------------------------------------------------------
 
     def publish(self, channel: bytes, message: bytes) -> int:
-        """The number of receivers. A session with two subscriptions that match counts twice."""
+        """Publish a message; return the number of receivers. A session with two subscriptions that
+        match counts twice."""
         count = self._publish(self.channels, channel, message)
         patterns = self.patterns
         if patterns.topics:
@@ -141,8 +142,9 @@ class PubSub:
         return 0 if topic is None else self._tell(topic, [topics.message, channel, message])
 
     def _tell(self, topic: Topic, message: list[Reply]) -> int:
-        """Successive messages on one channel are sent together, see `flush`: a turn mostly has many
-        of them, and a send takes longer than writing a message."""
+        """Publish a message on a topic; return the number of its listeners. Successive messages on
+        one topic are sent together by `flush`: mostly a turn has many of them, and to send takes
+        longer than to encode a message."""
         listeners = topic.listeners
         host = self._host
         if host.keyspace.later is not None or host.running in listeners:
@@ -158,12 +160,12 @@ class PubSub:
         return len(listeners)
 
     def flush(self) -> None:
-        """Send the messages that were published. To be called before a session that listens is sent
-        other output, before a session begins or ends to listen, and at the end of a turn."""
+        """Send the messages that were published. This must be called before a session that listens
+        gets other output, before a session begins or ends to listen, and at the end of a turn."""
         topic, self.topic = self.topic, None
         if topic is not None:
             messages, self._messages = self._messages, []
-            # A copy, because a session that does not read is closed during this loop.
+            # A copy, because a session that does not read may be closed during this loop.
             Shared(*messages, mark=Published).send_to(list(topic.listeners))
 
     def send(self, shared: Shared, *sessions: Session) -> None:

@@ -9,11 +9,11 @@ from holdfast.server.sessions.session import OWN_BYTES, SUBSCRIBED, Session
 def describe(
     session: Session, pubsub: PubSub, tracking: Tracking, running: list[bytes] | None = None
 ) -> bytes:
-    """The line of CLIENT LIST, without its end. `running`: the argv of its command that runs. Redis
-    has it in its buffer meanwhile.
+    """The line of CLIENT LIST, without its end. `running` is the argv of the command that the
+    session runs: Redis still has it in the input buffer and counts it.
 
-    One long text, because some clients ask all the time and for thousands of sessions: to join
-    names and values takes twice as long.
+    The line is one long f-string, because some clients ask all the time and for thousands of
+    sessions: to join names and values would take twice as long.
     """
     tracker = tracking.get(session)
     now_s = session.host.clock.monotonic_s()
@@ -37,7 +37,7 @@ def describe(
         f" argv-mem={argv_bytes} multi-mem={multi_bytes} rbs=0 rbp=0"
         f" obl=0 oll={len(session.out)} omem={output_bytes}"
         f" tot-mem={total_bytes}"
-        # bytes that the socket did not take yet
+        # `w` if the socket has bytes that it could not send yet
         f" events={'rw' if output_bytes and session.sink.output_bytes else 'r'}"
         f" cmd={session.last_command or 'NULL'} user={session.user.name.decode('utf-8', 'replace')}"
         f" redir={-1 if tracker is None else tracker.redirect} resp={session.protocol}"

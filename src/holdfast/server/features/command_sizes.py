@@ -7,7 +7,7 @@ from holdfast.server.sessions.session import Session
 
 
 class CommandSizes:
-    """Observes commands while one of the limits is set; -1: it is not."""
+    """Observes commands while one of the limits is set. -1 means no limit."""
 
     def __init__(self, large_requests: SlowLog, large_replies: SlowLog) -> None:
         self._large_requests = large_requests

@@ -1,7 +1,7 @@
 """DEBUG DIGEST: a number for a data set, the same that redis-server computes.
 
-Two servers with the same data have the same digest, in whatever order they keep it. What Redis does
-not look at is left out here, too: the groups of streams, and when a key expires.
+Two servers with the same data have the same digest, in whatever order they keep it. As in Redis,
+two things are left out: the groups of streams, and the time at which a key expires.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Digest:
         self._number ^= int.from_bytes(hashlib.sha1(text).digest())
 
     def append(self, text: bytes) -> None:
-        """Add a text that stands behind those before."""
+        """Add a text that comes after the texts so far."""
         self.add(text)
         self._number = int.from_bytes(hashlib.sha1(bytes(self)).digest())
 

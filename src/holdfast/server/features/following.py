@@ -16,15 +16,15 @@ class Following(Protocol):
         ...
 
     def follow(self, host: str, port: int) -> None:
-        """Be a replica of this server from now on. Raises CommandError."""
+        """Become a replica of this server. Raises CommandError."""
         ...
 
     def lead(self) -> None:
-        """Be a primary from now on, with the data of this moment."""
+        """Become a primary, with the present data."""
         ...
 
     def promote(self, replication_id: bytes) -> None:
-        """The primary of this replica hands over to it. Raises CommandError."""
+        """Become the primary, because the present primary hands over. Raises CommandError."""
         ...
 
     def begin_failover(
@@ -37,25 +37,26 @@ class Following(Protocol):
 
     @property
     def failover_state(self) -> str:
-        """For INFO."""
+        """The state of a failover, for INFO."""
         ...
 
     def storage_failed(self) -> None:
-        """Memory went back to what the file has: go on from there."""
+        """Continue at the position that the file has, because memory was loaded from the file
+        again."""
         ...
 
     def settings_changed(self) -> None:
-        """CONFIG SET of a parameter of replicas."""
+        """Apply the parameters of replicas after CONFIG SET."""
         ...
 
     def facts(self) -> Iterable[tuple[str, object]]:
-        """For the section Replication of INFO."""
+        """Lines for the section Replication of INFO."""
         ...
 
     def role(self) -> list[Reply]:
-        """For ROLE."""
+        """The reply to ROLE."""
         ...
 
     async def stop(self) -> None:
-        """The server ends."""
+        """Stop following, because the server ends."""
         ...

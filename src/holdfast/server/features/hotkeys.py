@@ -1,8 +1,8 @@
 """HOTKEYS: the keys whose commands took most of the time, or most of the bytes.
 
-A tracking session counts each key exactly, for as long as there are not too many of them. Then the
-half that counts least is forgotten, so a key that was forgotten begins again at zero. No clock and
-no timer is here: the commands in server/commands/hotkeys_commands.py begin and end a session.
+A tracking session counts each key exactly, as long as there are not too many keys. Then the half
+with the smallest sums is forgotten; a forgotten key that comes again begins at zero. This file has
+no clock and no timer: the commands in server/commands/hotkeys_commands.py begin and end a session.
 """
 
 import os
@@ -39,7 +39,7 @@ class Totals:
             self._of_key = dict(self._sorted()[: MOST_KEYS // 2])
 
     def top(self, count: int, unit: int = 1) -> list[tuple[bytes, int]]:
-        """The keys with the largest sums, in this unit, and without those that have none."""
+        """The keys with the largest sums, in this unit. Keys whose sum is 0 are left out."""
         largest = [(name, amount // unit) for name, amount in self._sorted()[:count]]
         return [pair for pair in largest if pair[1]]
 
@@ -64,7 +64,8 @@ class HotKeys:
         return self.ended_ms is None
 
     def cpu_ms(self) -> tuple[int, int]:
-        """The time of this process since the session began, as a user and in the system."""
+        """The processor time of this process since the session began: in user mode, and in the
+        kernel."""
         now = os.times()
         user_s, system_s = now.user - self._begin.user, now.system - self._begin.system
         return round(user_s * 1000), round(system_s * 1000)
@@ -87,7 +88,7 @@ class HotKeys:
         try:
             names = dict.fromkeys(command.key_names(argv))
         except IndexError:
-            return  # the number of keys is malformed, and so the command has failed
+            return  # the number of keys is malformed, so the command has failed
         if self.options.by_cpu:
             self.cpu_ns.add(names, elapsed_ns)
         if self.options.by_net:

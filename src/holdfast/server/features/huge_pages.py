@@ -1,17 +1,18 @@
 """Memory in pages of 2 MB instead of 4 kB, where the kernel can.
 
-For each access a processor has to look up the page, in memory again, and in a virtual machine
-twice. With large pages it mostly knows the place: commands on many keys take a tenth less time.
-Python takes its memory in pieces of 1 MB, which the kernel does not join by itself. So the kernel
-is asked to join pages:
+For each access to memory, a processor looks up the place of the page. It remembers only few pages;
+for the others it reads tables in memory, and in a virtual machine twice as many. With large pages
+it remembers most of the memory: commands on many keys take a tenth less time. Python takes its
+memory in pieces of 1 MB, which the kernel does not join by itself. So the kernel is asked to join
+pages:
 
-- only pages that are filled already, so that no memory is lost;
+- only pages that are already in use, so that no memory is lost;
 - one at a time, on a separate thread, because a thread that needs the page meanwhile waits some
   milliseconds;
-- slowly: to join one is to copy 2 MB, and while memory grew that took an eighth of a core;
-- not on a busy machine: the kernel waits for a turn on each processor, and holds a lock meanwhile
-  that all threads need to get or return memory. With twelve programs for each processor it held the
-  lock for up to 1.8 s.
+- slowly: to join one means to copy 2 MB, and while memory grew, that took an eighth of a core;
+- not on a busy machine: the kernel waits until it can run on each processor, and meanwhile holds a
+  lock that all threads need to get or return memory. With twelve programs for each processor it
+  held the lock for up to 1.8 s.
 """
 
 import errno
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 HUGE_BYTES = 2 << 20
 PAGE_BYTES = 4096
 PAGES = HUGE_BYTES // PAGE_BYTES
-# so many small pages must be in use; then the others soon will be, too
+# A large page is made if this many small pages are in use: the others will soon be used, too.
 ENOUGH_PAGES = PAGES * 15 // 16
 MADV_COLLAPSE = 25  # since Linux 6.1
 
@@ -37,7 +38,7 @@ HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
 
 LOOK_EVERY_S = 1.0
 BREAK_S = 0.05  # the shortest wait after each page
-BREAK = 50  # and at least so many times the time that the page took
+BREAK = 50  # the wait is at least this many times as long as the page took
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 PRESSURE = Path("/proc/pressure/cpu")
@@ -103,7 +104,7 @@ class HugePages:
         self.is_possible = True
 
     def join_all(self, may_go_on: Callable[[], bool]) -> None:
-        """Look through all memory, making large pages until there is none to make."""
+        """Look through all memory and make all possible large pages."""
         places = {
             number * HUGE_BYTES
             for start, end in regions(self._kernel.maps())
@@ -120,16 +121,16 @@ class HugePages:
                 self.is_possible = False  # this kernel does not know how to
                 return
             if error in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM):
-                return  # tried again later; other pages would mostly fail now, too
+                return  # it is tried again later; most other pages would fail now, too
             self._done.add(address)
             self.count += not error
             if not may_go_on():
                 return
 
 
-class Maker(threading.Thread):
-    """The thread: it looks through memory from time to time, until `stop`. It asks the kernel a
-    moment after the start, because the import of ctypes takes two milliseconds."""
+class PageJoiner(threading.Thread):
+    """A thread that looks through memory from time to time, until `stop`. It begins a moment after
+    the start, because the import of ctypes takes two milliseconds."""
 
     def __init__(
         self, kernel: Callable[[], Kernel] = Kernel, every_s: float = LOOK_EVERY_S
@@ -163,7 +164,7 @@ class Maker(threading.Thread):
         self._stopping.set()
 
 
-def start() -> Maker:
-    maker = Maker()
-    maker.start()
-    return maker
+def start() -> PageJoiner:
+    joiner = PageJoiner()
+    joiner.start()
+    return joiner

@@ -17,11 +17,11 @@ MOST_SAMPLES = 160  # of an event
 
 
 class Tally(Protocol):
-    """Counts calls that the engine does not see, in the same slots: those of the gate to
-    scripts."""
+    """Counts the calls that scripts make through the gate, in the same slots. The engine does not
+    see these calls."""
 
     def take(self) -> tuple[int, list[tuple[int, int]]]:
-        """Nanoseconds, and slots with their counts, since the last call of this."""
+        """The nanoseconds, and the slots with their counts, since the last call of `take`."""
         ...
 
 
@@ -59,7 +59,7 @@ class Histogram:
     @property
     def calls(self) -> int:
         if not self.total_ns:
-            return 0  # asked of all, and often
+            return 0  # without adding up, because this is often asked for all commands
         return sum(self.fast) + sum(self.slow.values())
 
     def percentiles_us(self, percents: Iterable[float]) -> Iterator[float]:
@@ -73,7 +73,8 @@ class Histogram:
                     break
 
     def _counts(self) -> Iterator[tuple[int, int]]:
-        """The upper bound in ns and the number of calls of each slot, in order; see `total_ns`."""
+        """The upper bound in ns and the number of calls of each slot, in order. Before it,
+        `total_ns` must be called, which adds the calls of the gate."""
         for slot, count in enumerate(self.fast):
             if count:
                 yield ((slot + 1) << SHIFT) - 1, count
@@ -110,7 +111,7 @@ class Histogram:
 
 
 class Stats(Histogram):
-    """What INFO, LATENCY HISTOGRAM and /metrics say about one command."""
+    """The statistics of one command, for INFO, LATENCY HISTOGRAM and /metrics."""
 
     __slots__ = ("failed", "rejected", "tally")
 
@@ -140,8 +141,9 @@ def _shown_us(power: int) -> int:
     return ((1 << power) + (1 << power - SIGNIFICANT_BITS) - 1) // 1000
 
 
-class SlowMoment:
-    """One slow moment: its time in seconds, and its length in milliseconds."""
+class SlowEvents:
+    """The slow moments of one kind of event: for each, its time in seconds, and its length in
+    milliseconds."""
 
     __slots__ = ("most_ms", "samples")
 
@@ -156,13 +158,13 @@ class Spikes:
 
     def __init__(self) -> None:
         self.threshold_ms = 0  # 0: nothing is remembered
-        self.events: dict[bytes, SlowMoment] = {}
+        self.events: dict[bytes, SlowEvents] = {}
 
     def add(self, name: bytes, now_s: int, took_ms: int) -> None:
         """Note a slow moment. Of several moments in one second, only the slowest is kept."""
         if not 0 < self.threshold_ms <= took_ms:
             return
-        event = self.events.setdefault(name, SlowMoment())
+        event = self.events.setdefault(name, SlowEvents())
         event.most_ms = max(event.most_ms, took_ms)
         samples = event.samples
         if samples and samples[-1][0] == now_s:
@@ -170,7 +172,7 @@ class Spikes:
         samples.append((now_s, took_ms))
 
     def reset(self, names: Iterable[bytes]) -> int:
-        """Forget these events, or all. Returns how many there were."""
+        """Forget these kinds of events, or all. Returns how many were forgotten."""
         known = [name for name in names or list(self.events) if name in self.events]
         for name in known:
             del self.events[name]

@@ -1,4 +1,4 @@
-"""Numbers about the server, for INFO alone: rates, peaks, totals."""
+"""Numbers about the server that nothing but INFO and /metrics needs: rates, peaks, totals."""
 
 import os
 from collections import deque
@@ -63,7 +63,7 @@ class Meter:
 
 
 def resident_bytes() -> int:
-    """Memory of this process, or 0 where the system does not tell."""
+    """Memory of this process; 0 if the system does not tell it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
     except OSError:

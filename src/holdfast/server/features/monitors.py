@@ -1,4 +1,4 @@
-"""Sessions that see every command (MONITOR), and the line they are shown."""
+"""Sessions that see every command (MONITOR), and the line that they get for each."""
 
 from holdfast.clock import Clock
 from holdfast.commands.table import Command
@@ -17,7 +17,7 @@ class Monitors:
         self.sessions: dict[int, Session] = {}
 
     def add(self, session: Session) -> bool:
-        """Returns False when the session is a monitor already."""
+        """Make a session a monitor. Returns False if it is one already."""
         if session.id in self.sessions:
             return False
         self.sessions[session.id] = session
@@ -29,7 +29,7 @@ class Monitors:
         session.modes &= ~MONITORING
 
     def feed(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Show a command that has run, but none that administers the server."""
+        """Show a command that has run, unless it administers the server."""
         if "skip_monitor" not in command.flags and "admin" not in command.flags:
             self.show(session, without_secrets(command.name, argv))
 

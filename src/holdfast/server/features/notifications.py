@@ -1,4 +1,4 @@
-"""Events that the keyspace announces become invalidations and published messages."""
+"""Makes invalidations and published messages of the events that the keyspace announces."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ class Notifications:
         tracking.on_trackers_changed = self.update
 
     def publish(self, letters: frozenset[str]) -> None:
-        """Use this value of notify-keyspace-events from now on."""
+        """Apply a value of notify-keyspace-events."""
         self._by_key, self._by_event = "K" in letters, "E" in letters
         self._subkeys = letters & SUBKEY_LETTERS if "h" in letters else frozenset()
         wanted = self._by_key or self._by_event
@@ -54,14 +54,13 @@ class Notifications:
         self.update()
 
     def update(self) -> None:
-        """The keyspace announces only events that are published or tracked; mostly none is."""
+        """Tell the keyspace which events to announce: only those that are published or tracked."""
         kinds = self._published | (CHANGES if self._tracking else 0)
         self._keyspace.notify_kinds = kinds | (SUBKEYS if self._subkeys else 0)
 
     def _announced(self, database: Database, name: bytes, event: bytes, kind: int) -> None:
-        """An event that is no change is not announced for tracking alone; see CHANGES. For an
-        expired key, Redis publishes the event before it invalidates the key; for all other events,
-        after."""
+        """Publish an event, and invalidate the key if the event is a change. As in Redis, the event
+        is published after the invalidation; only for an expired key it is published before."""
         is_tracked = self._tracking and kind & CHANGES
         if is_tracked and kind != EXPIRED:
             self._tracking.changed(name, self._host.running)
@@ -77,8 +76,9 @@ class Notifications:
     def _announced_fields(
         self, database: Database, name: bytes, event: bytes, fields: Sequence[bytes]
     ) -> None:
-        """The fields of a hash that changed, in four kinds of channels. Names may contain any
-        byte, so their lengths stand before them; a channel that would be ambiguous is left out."""
+        """Publish the changed fields of a hash, in up to four kinds of channels. Names may contain
+        any byte, so their lengths stand before them. A channel whose name would be ambiguous is
+        left out."""
         publish, index = self._pubsub.publish, database.index
         listed = b",".join(b"%d:%b" % (len(field), field) for field in fields)
         if "S" in self._subkeys:

@@ -16,7 +16,7 @@ class LinkFacts(NamedTuple):
     address: str
     state: str
     lag_ops: int
-    lag_s: float | None  # None: this server never had all that the peer had
+    lag_s: float | None  # None: this server never had all data of the peer
     received_bytes: int
     sent_bytes: int
     unsent_records: int | None  # None: the peer does not follow this server
@@ -34,13 +34,13 @@ class Peers(Protocol):
         ...
 
     def session_lost(self, session: Session, why: str) -> None:
-        """A connection has ended; a peer may have been on it."""
+        """A connection has ended. It may have been that of a peer."""
         ...
 
     def facts(self) -> Iterable[tuple[str, object]]:
-        """For the section Replication of INFO."""
+        """Lines for the section Replication of INFO."""
         ...
 
     def links(self) -> Iterable[LinkFacts]:
-        """For /metrics."""
+        """The links, for /metrics."""
         ...

@@ -1,5 +1,5 @@
-"""The slow log: the last commands that took longer than `slowlog-log-slower-than`. Logs of commands
-with large requests or replies are the same, with bytes in the place of microseconds."""
+"""The slow log: the last commands that took longer than `slowlog-log-slower-than`. Commands with
+large requests or replies have logs of the same kind, with bytes instead of microseconds."""
 
 from collections import deque
 from itertools import count
@@ -15,7 +15,7 @@ MAX_ARG_BYTES = 128
 class SlowCommand(NamedTuple):
     id: int
     at_s: int
-    took_us: int
+    amount: int  # microseconds, or bytes in the logs of large requests and replies
     args: tuple[bytes, ...]
     address: str
     client_name: bytes
@@ -23,7 +23,7 @@ class SlowCommand(NamedTuple):
     def shown(self) -> Reply:
         """The entry as clients see it."""
         where = self.address.encode()
-        return [self.id, self.at_s, self.took_us, self.args, where, self.client_name]
+        return [self.id, self.at_s, self.amount, self.args, where, self.client_name]
 
 
 class SlowLog:
@@ -40,12 +40,12 @@ class SlowLog:
         command_name: str,
         argv: list[bytes],
         at_s: int,
-        took_us: int,
+        amount: int,
         address: str,
         client_name: bytes,
     ) -> None:
         args = _shortened(without_secrets(command_name, argv))
-        entry = SlowCommand(next(self._ids), at_s, took_us, args, address, client_name)
+        entry = SlowCommand(next(self._ids), at_s, amount, args, address, client_name)
         self._entries.appendleft(entry)
         self.trim()
 
@@ -54,17 +54,17 @@ class SlowLog:
             self._entries.pop()
 
     def newest(self, limit: int) -> list[SlowCommand]:
-        """The entries, the newest first; all of them when `limit` is -1."""
+        """The entries, the newest first; all of them if `limit` is -1."""
         entries = list(self._entries)
         return entries if limit < 0 else entries[:limit]
 
     def clear(self) -> None:
-        """Forget the entries, but not how many there were: ids go on."""
+        """Remove all entries. Later ids continue the numbering."""
         self._entries.clear()
 
 
 def _shortened(argv: list[bytes]) -> tuple[bytes, ...]:
-    """A log must not keep a huge command alive."""
+    """The first arguments, cut to some length: a log must not keep a huge command in memory."""
     if len(argv) > MAX_ARGS:
         more = b"... (%d more arguments)" % (len(argv) - MAX_ARGS + 1)
         argv = [*argv[: MAX_ARGS - 1], more]

@@ -1,4 +1,4 @@
-"""Client-side caching: which session has read which keys, and the messages to it when they change.
+"""Client-side caching: the keys that sessions have read, and the messages when these keys change.
 
 CLIENT TRACKING is parsed in server/commands/tracking_commands.py. The engine calls `remember` after
 a command of a session that tracks. The notifications of the keyspace call `changed`.
@@ -33,18 +33,18 @@ class Tracker:
 
 
 class Prefix:
-    """A prefix: the sessions that get a message for every key with it, and the keys that changed in
-    this turn."""
+    """A prefix of keys: the sessions that get a message for each changed key, and the keys that
+    have changed in this turn."""
 
     __slots__ = ("changed", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[Session, Tracker] = {}
-        self.changed: dict[bytes, Session | None] = {}  # and the session that changed them last
+        self.changed: dict[bytes, Session | None] = {}  # key: the session that changed it last
 
 
 class Invalidation:
-    """The message that keys are invalid, in its two forms."""
+    """The message that says which keys are invalid, in its two forms."""
 
     __slots__ = ("as_message", "as_push")
 
@@ -66,13 +66,13 @@ class Tracking:
         # ends to track.
         self.on_trackers_changed: Callable[[], None] = lambda: None
         self._trackers: dict[Session, Tracker] = {}
-        # Session ids by key. The key that was read first is in front and is dropped first. As in
-        # Redis, a name is the same key in every database. A session that has left is noticed when
-        # its message is sent.
+        # Session ids by key. The key that was read first is in front, and is dropped first. As in
+        # Redis, a name is the same key in every database. The id of a session that has left is
+        # ignored when a message is sent.
         self._readers: OrderedDict[bytes, dict[int, None]] = OrderedDict()
         self.total_items = 0
         self._prefixes: dict[bytes, Prefix] = {}
-        # for the session of the running command: not before its reply
+        # Keys for the session of the running command, which gets the message after its reply.
         self._late: list[bytes | None] = []
         self.has_news = False  # for sessions that track prefixes
 
@@ -118,7 +118,7 @@ class Tracking:
         self.on_trackers_changed()
 
     def forget(self, session: Session) -> None:
-        """The session left. If no other session tracks, forget all keys that were read."""
+        """Forget a session that has left. If no other session tracks, forget all keys."""
         self.end(session)
         if not self._trackers and self._readers:
             self._clear()
@@ -131,7 +131,7 @@ class Tracking:
         try:
             names = command.key_names(argv)
         except IndexError:
-            return  # it was no well-formed command
+            return  # the command was not well-formed
         self.remember_keys(session, names)
 
     def remember_keys(self, session: Session, names: Iterable[bytes]) -> None:
@@ -157,8 +157,8 @@ class Tracking:
         while len(self._readers) > most > 0:
             self._invalidate(next(iter(self._readers)), is_change=False)
 
-    def said(self, session: Session, command: Command | None) -> None:
-        """A command is over. CLIENT CACHING was about one command, or one transaction."""
+    def command_ended(self, session: Session, command: Command | None) -> None:
+        """End the effect of CLIENT CACHING, which holds for one command, or for one transaction."""
         is_client = command is not None and command.name.startswith("client|")
         if session.multi is None and not is_client:
             tracker = self._trackers.get(session)
@@ -207,7 +207,7 @@ class Tracking:
     # -- telling ------------------------------------------------------------------------------
 
     def tell_late(self, session: Session) -> None:
-        """Send the invalidations that a session has caused itself. They come after the reply to its
+        """Send the invalidations that a session has caused itself, after the reply to its
         command."""
         if not self._late:
             return
@@ -218,7 +218,8 @@ class Tracking:
                 self._tell(session, tracker, Invalidation(None if name is None else (name,)))
 
     def broadcast(self) -> None:
-        """At the end of a turn: one message for each prefix under which keys changed."""
+        """Send one message for each prefix under which keys changed. Called at the end of a
+        turn."""
         if not self.has_news:
             return
         self.has_news = False

@@ -1,6 +1,6 @@
 """Holders and waiters of semaphores, and builds of queues, counted for a scrape. Reads only.
 
-Which of them there are is known from `CoordinationIndex`; no key is searched for.
+`CoordinationIndex` knows their names, so no key has to be searched for.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ MOST_LABEL_BYTES = 200
 OTHER = "other"
 
 MAIN = b":semaphore_main:"
-# As builds/build_states.py has them, which the server does not import; a test compares.
+# The states of builds/build_states.py, which the server does not import. A test compares them.
 STATES = (
     *("QUEUED", "BLOCKED", "FROZEN", "READY", "RUNNING"),
     *("SUCCESS", "FAILURE", "ABORTED", "COLLAPSED"),
@@ -39,12 +39,13 @@ class SemaphoreCount(NamedTuple):
 
 
 def label(text: bytes) -> str:
-    """Any bytes as a label that stays readable."""
+    """A readable label for any bytes."""
     return text[:MOST_LABEL_BYTES].decode("utf-8", "backslashreplace")
 
 
 def semaphores(engine: Engine) -> dict[Labels, SemaphoreCount]:
-    """The semaphores by database, namespace and name. Small ones share one entry."""
+    """The semaphores by database, namespace and name. Those with few holders and waiters share one
+    entry."""
     index = engine.scripts.index
     if index is None:
         return {}
@@ -74,7 +75,8 @@ def semaphores(engine: Engine) -> dict[Labels, SemaphoreCount]:
 
 
 def _count(database: Database, main: bytes, now_s: float) -> SemaphoreCount:
-    """Leases that have ended do not count, although no script may have removed them yet."""
+    """Count the holders and waiters of a semaphore. Leases that have ended do not count, even if no
+    script has removed them yet."""
 
     def value_of(part: bytes) -> Value | None:
         return _in_memory(database, main.replace(MAIN, b":semaphore_" + part + b":", 1))
@@ -105,7 +107,7 @@ def _in_memory(database: Database, name: bytes) -> Value | None:
 
 
 def builds(engine: Engine) -> Iterator[tuple[Labels, int]]:
-    """By database, queue and state."""
+    """The number of builds, by database, queue and state."""
     index = engine.scripts.index
     if index is None:
         return
@@ -131,8 +133,8 @@ def builds(engine: Engine) -> Iterator[tuple[Labels, int]]:
 
 
 def _size(database: Database, queue: bytes, state: str) -> int:
-    """How many builds of a queue are in a state. The file has to tell if nothing has changed the
-    set since the start of the server."""
+    """The number of builds of a queue in a state. If nothing has changed the set since the start of
+    the server, the number comes from the file."""
     name = queue + b":state:" + state.encode()
     value = _in_memory(database, name)
     if isinstance(value, ZSet):

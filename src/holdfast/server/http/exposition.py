@@ -29,7 +29,7 @@ PIECE_LINES = 100  # about half a millisecond
 
 
 class _Family(Collector):
-    """What prometheus_client is asked to write."""
+    """The metric that prometheus_client writes next."""
 
     def __init__(self) -> None:
         self.families: list[Family] = []
@@ -46,7 +46,8 @@ class Exposition:
         self._registry.register(self._next)
 
     def pieces(self) -> Iterator[bytes]:
-        """The text, piece by piece. The numbers of a piece are of the moment when it is made."""
+        """The text, piece by piece. The numbers of a piece are those of the moment when it is
+        made."""
         scrape = Scrape(self._engine)
         for metric in METRICS:
             lines, is_first = 0, True
@@ -80,7 +81,7 @@ def _family_of(metric: Metric) -> Family:
 
 
 def _add(family: Family, labels: Labels, value: float | Histogram) -> int:
-    """Returns the number of lines."""
+    """Add a sample; return its number of lines."""
     if isinstance(value, Histogram):
         assert isinstance(family, HistogramMetricFamily)
         counts = value.counts_below(POWERS)

@@ -1,6 +1,6 @@
-"""One connection of an HTTP client: it reads a request, is given the answer, sends it and closes.
+"""One connection of an HTTP client: it reads a request, gets the answer, sends it and closes.
 
-A connection ends by its deadline, whatever its client does: it may be slow to ask or slow to read.
+A connection ends at its deadline, even if its client sends or reads slowly.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class HttpConnection(asyncio.Protocol):
         if is_full:
             text = f"{self._most} connections are open already\n"
             self._send(Answer(HTTPStatus.SERVICE_UNAVAILABLE, text.encode()).encode())
-            self._close()  # without waiting for the request: these are not counted as open
+            self._close()  # without waiting for the request; refused connections do not count
 
     def data_received(self, data: bytes) -> None:
         if self._is_answered or self._task is not None:
@@ -67,7 +67,7 @@ class HttpConnection(asyncio.Protocol):
             self._task = asyncio.get_running_loop().create_task(self._answer(request))
 
     def eof_received(self) -> bool:
-        """A client that half-closes after its request is answered all the same."""
+        """A client that has half-closed its connection after its request still gets the answer."""
         self._is_client_done = True
         return self._task is not None and not self._is_answered
 
@@ -86,8 +86,8 @@ class HttpConnection(asyncio.Protocol):
         self._send(answer.encode(is_head=request.is_head))
 
     def _send(self, data: bytes) -> None:
-        """Send the answer and say that it was all. The socket stays open until the client closes
-        it: to close one that has unread bytes could destroy the answer on its way."""
+        """Send the answer and end the output. The socket stays open until the client closes it: if
+        a socket with unread bytes is closed, the answer may be lost on its way."""
         self._is_answered = True
         self._received = b""
         transport = self._transport

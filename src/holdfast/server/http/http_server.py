@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 32
 BACKLOG = 64
-PIECE_S = 0.001  # then clients are served, and the next piece of the text is made
+PIECE_S = 0.001  # after this time other clients are served, before the text is continued
 NO_METRICS = "/metrics needs the package prometheus_client: pip install prometheus-client"
 
 
 class HttpServer:
-    """Raises ConfigError if it cannot listen."""
+    """The server for operators. Its constructor raises ConfigError if it cannot listen."""
 
     def __init__(self, config: Config) -> None:
         self._sockets: list[socket.socket] = []
@@ -46,7 +46,7 @@ class HttpServer:
             raise
 
     async def start(self, engine: Engine) -> None:
-        """Answer from now on. The engine has recovered its file."""
+        """Begin to answer. The engine must have recovered its file."""
         self._engine = engine
         try:
             from holdfast.server.http.exposition import Exposition
@@ -78,7 +78,7 @@ class HttpServer:
         if request.path == b"/metrics" and self._exposition is not None:
             from holdfast.server.http.exposition import CONTENT_TYPE
 
-            # Requests that come while a text is made are given that text.
+            # Requests that come while a text is made get that text.
             if self._scrape is None or self._scrape.done():
                 self._scrape = asyncio.get_running_loop().create_task(_text(self._exposition))
             text = await asyncio.shield(self._scrape)

@@ -1,4 +1,4 @@
-"""Every metric, once: name, type, labels, meaning, and where the server counts it.
+"""Every metric, once: its name, type, labels, meaning, and the source of its value.
 
 Nothing is counted for a metric: each reads numbers that INFO, LATENCY and INFO commandstats show.
 The table in docs/guide-metrics.md is generated from this table. This file knows nothing of
@@ -26,8 +26,8 @@ from holdfast.server.version import IS_COMPILED
 from holdfast.store.file.wal import wal_path
 from holdfast.store.store import FileStore
 
-MOST_EXPIRING = 5000  # keys that are looked at: 2 ms
-MOST_ERRORS = 50  # codes; scripts can invent any number of them
+MOST_EXPIRING = 5000  # keys that are counted one by one, which takes 2 ms
+MOST_ERRORS = 50  # codes of errors; scripts can invent any number of codes
 
 
 class Type(Enum):
@@ -37,7 +37,7 @@ class Type(Enum):
 
 
 class Scrape:
-    """One answer to `/metrics`: what several metrics read is counted once."""
+    """One answer to `/metrics`. Values that several metrics read are computed once."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -70,7 +70,7 @@ def _one(count: Callable[[Engine], float]) -> Source:
 
 
 def _of_file(count: Callable[[Engine, FileStore], float]) -> Source:
-    """Nothing for a database in memory."""
+    """A source that has no value for a database in memory."""
 
     def source(scrape: Scrape) -> Iterator[Sample]:
         store = scrape.engine.store
@@ -149,7 +149,7 @@ def _size(path: Path) -> int:
 
 
 def _free_bytes(store: FileStore) -> float:
-    """For a user without privileges; NaN if the folder is gone."""
+    """The free space for a user without privileges; NaN if the folder is gone."""
     try:
         disk = os.statvfs(store.path.parent)
     except OSError:
@@ -173,7 +173,7 @@ _COUNTER, _GAUGE, _HISTOGRAM = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM
 _PEER = ("node", "address")
 _SEMAPHORE = ("db", "namespace", "semaphore")
 
-# One section of the guide for each, and one row of the dashboard for most.
+# The metrics by section of the guide. Most sections are also a row of the dashboard.
 SECTIONS: dict[str, tuple[Metric, ...]] = {
     "The server": (
         Metric(
@@ -186,7 +186,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "holdfast_ready",
             _GAUGE,
-            "1 if `/ready` says so, else 0.",
+            "1 if `/ready` says that the server is ready, else 0.",
             _one(lambda engine: float(why_not_ready(engine) is None)),
         ),
         Metric(
@@ -320,7 +320,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "holdfast_keys_expired_total",
             _COUNTER,
-            "Keys whose time had come.",
+            "Keys that were removed because they had expired.",
             _one(lambda engine: engine.keyspace.expired),
         ),
         Metric(
@@ -498,7 +498,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "holdfast_semaphore_limit",
             _GAUGE,
-            "Slots that there are.",
+            "Number of slots.",
             _of_semaphores(lambda counts: counts.limit),
             _SEMAPHORE,
         ),

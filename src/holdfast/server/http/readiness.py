@@ -1,11 +1,11 @@
-"""Whether clients should be sent to this server: what `/ready` and a metric say."""
+"""Whether clients should be sent to this server, for `/ready` and for a metric."""
 
 from holdfast.server.core.engine import Engine
 
 
 def why_not_ready(engine: Engine) -> str | None:
-    """The reason in one sentence; None if the server is ready. (The server does not answer while it
-    recovers its file, nor while a command or script keeps the event loop.)"""
+    """The reason in one sentence; None if the server is ready. (While the server recovers its file,
+    or while a command or script keeps the event loop, it does not answer at all.)"""
     condition = engine.condition
     if engine.is_stopping:
         return "the server shuts down"

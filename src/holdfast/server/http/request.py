@@ -1,7 +1,7 @@
 """The head of an HTTP request, and the bytes of an answer. No I/O.
 
-It understands as much of HTTP/1.1 as GET and HEAD need: no bodies, and one request a connection.
-Why no library: docs/decisions/0031-metrics.md.
+It understands the part of HTTP/1.1 that GET and HEAD need: no bodies, and one request for each
+connection. docs/decisions/0031-metrics.md says why it is no library.
 """
 
 import re
@@ -51,7 +51,7 @@ class BadRequestError(Exception):
 
 
 def read_request(received: bytes) -> Request | None:
-    """The request in what was received so far; None: more has to come. Raises BadRequestError."""
+    """The request in the bytes so far; None if they are not complete. Raises BadRequestError."""
     end = _END.search(received, 0, MOST_HEAD_BYTES)
     if end is None:
         if len(received) >= MOST_HEAD_BYTES:

@@ -1,4 +1,5 @@
-"""Sockets: listening, one connection a client, and the server that answers while a script overruns.
+"""Sockets: listening, one connection for each client, and the server that answers while a script
+runs for too long.
 
-Bytes pass here; nothing here knows a command.
+This room moves bytes. It does not know any command.
 """

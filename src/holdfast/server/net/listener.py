@@ -1,4 +1,4 @@
-"""Where clients come in: the listening sockets, as the configuration asks for them."""
+"""The listening sockets, as the configuration asks for them."""
 
 import asyncio
 import logging
@@ -18,10 +18,11 @@ ANY_ADDRESS = {"*": "0.0.0.0", "::*": "::"}
 
 
 def listen(config: Config) -> tuple[list[socket.socket], list[socket.socket]]:
-    """All sockets, those for TLS apart, or none and HoldfastError.
+    """Open all sockets; those for TLS are returned apart. If one cannot be opened, all are closed
+    and HoldfastError is raised.
 
-    With port 0 all addresses share one free port. If only a port for TLS is configured, there is
-    no other one.
+    With port 0 all addresses share one free port. If only a port for TLS is configured, there is no
+    other one.
     """
     sockets: list[socket.socket] = []
     tls_sockets: list[socket.socket] = []
@@ -51,7 +52,7 @@ def listen_at(
         try:
             sock = _listen_tcp(ANY_ADDRESS.get(host, host), port, backlog)
         except OSError as error:
-            if address.startswith("-"):  # "if this machine has it"
+            if address.startswith("-"):  # listen only if this machine has the address
                 continue
             raise UnavailableError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         port = port or sock.getsockname()[1]
@@ -93,11 +94,11 @@ class Listeners:
         self._servers[sock] = server
 
     def change_port(self) -> None:
-        """Listen at the port that the configuration has now, and no more at the old one. Raises
-        ConfigError if that is not possible; then nothing has changed."""
+        """Listen at the port that the configuration has now, and no longer at the old one. If that
+        is not possible, ConfigError is raised and nothing has changed."""
         config = self._config
         if config.port == self._port:
-            return  # CONFIG SET has failed, and takes back what it has changed
+            return  # CONFIG SET has failed, and sets the old value again
         opened: list[socket.socket] = []
         try:
             listen_at(config.port, config.bind, config.tcp_backlog, opened)
@@ -124,7 +125,7 @@ class Listeners:
 
 
 def close(sockets: list[socket.socket], config: Config) -> None:
-    """What `listen` opened."""
+    """Close the sockets that `listen` opened."""
     for sock in sockets:
         sock.close()
     if config.unixsocket:
@@ -132,7 +133,7 @@ def close(sockets: list[socket.socket], config: Config) -> None:
 
 
 def port_of(sockets: list[socket.socket]) -> int:
-    """The TCP port; 0 when there is none."""
+    """The TCP port; 0 if there is none."""
     ports = (sock.getsockname()[1] for sock in sockets if sock.family != socket.AF_UNIX)
     return next(ports, 0)
 
@@ -160,7 +161,8 @@ def _listen_tcp(host: str, port: int, backlog: int) -> socket.socket:
 
 
 def _listen_unix(path: str, permissions: int, backlog: int) -> socket.socket:
-    """The permissions hold from the first moment: no other user can connect before."""
+    """Listen at a path. The socket has its permissions from the first moment on, so that no other
+    user can connect before."""
     _remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old_umask = os.umask(0o777 & ~(permissions or 0o700))
@@ -176,7 +178,7 @@ def _listen_unix(path: str, permissions: int, backlog: int) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """A server that was killed left its socket behind; anything else there is not ours."""
+    """Remove the socket of a server that was killed. Any other file of that name is an error."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

@@ -13,13 +13,13 @@ from holdfast.server.core.engine import Engine
 from holdfast.server.sessions.bounded_session import Wire, WireSession
 from holdfast.server.sessions.session import IS_LOADING, LINK, NEEDS_AUTH, REPLIES_OFF
 
-JOIN_BYTES: Final = 1 << 20  # more is not worth a second copy
-LINK_BULK_BYTES: Final = 512 << 20  # what links may say: the limits of clients, by default
+JOIN_BYTES: Final = 1 << 20  # larger output is not joined, because that would copy it
+LINK_BULK_BYTES: Final = 512 << 20  # the limits of links are the default limits of clients
 LINK_INPUT_BYTES: Final = 1 << 30
 UNAUTHENTICATED_INPUT_BYTES: Final = 1 << 20  # as redis-server
 CLOSED_BY_CLIENT: Final = "it has closed the connection"
-SHARE_BYTES: Final = 16 * 1024  # are parsed and run before other clients are: as redis-server reads
-AHEAD_BYTES: Final = 128 * 1024  # received and not run: then the socket is not read for a while
+SHARE_BYTES: Final = 16 * 1024  # of a client, before the next one; redis-server reads as many
+AHEAD_BYTES: Final = 128 * 1024  # if more bytes have come and not run, the socket is not read
 
 TOO_MANY_CLIENTS = CommandError("ERR max number of clients reached")
 PROTECTED = CommandError(
@@ -39,8 +39,8 @@ PROTECTED = CommandError(
 
 
 class Connection(Wire):
-    """The sink of its session, and an `asyncio.Protocol` but for the name: a compiled class whose
-    base is not compiled has slower attributes."""
+    """The sink of its session. It has all methods of an `asyncio.Protocol`, but is no subclass: in
+    compiled code, attributes are slower if the base class is not compiled."""
 
     __slots__ = (
         "_engine",
@@ -64,18 +64,18 @@ class Connection(Wire):
         self._engine = engine
         self._transport: asyncio.Transport
         self._parser = RequestParser()
-        # What the client has sent and the parser has not seen: the first piece from a position on,
-        # and the others.
+        # The bytes that the client has sent and the parser has not got: the first piece, of which
+        # the parser has got the bytes before `_unread_at`, and the other pieces.
         self._unread = b""
         self._unread_at = 0
         self._later: deque[bytes] = deque()
         self._unread_bytes = 0
         self.is_open = False
         self.is_paused = False  # the socket is not read
-        self._has_ended = False  # the client says no more
-        self._is_lost = False  # the client hears no more
+        self._has_ended = False  # the client sends no more bytes
+        self._is_lost = False  # the client can receive no more bytes
         self._why_lost = ""
-        self._is_forgotten = False  # nothing of it is left to run
+        self._is_forgotten = False  # the session is disconnected
 
     # -- from the socket ----------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Connection(Wire):
         if sock.family == socket.AF_UNIX:
             session.flags.add("U")
         else:
-            with suppress(OSError):  # as Redis: they are no reason to refuse a client
+            with suppress(OSError):  # as in Redis, an error here is no reason to refuse a client
                 _set_tcp_options(sock, engine.config.tcp_keepalive)
         refusal = self._refusal()
         if refusal is not None:
@@ -131,9 +131,9 @@ class Connection(Wire):
         return None
 
     def data_received(self, data: bytes) -> None:
-        """Keep the bytes; commands run at the end of the turn, with those of other clients. That
-        makes all of them a tenth faster: the interpreter stays in the processor's caches while the
-        kernel is not called in between."""
+        """Keep the bytes. Commands run at the end of the turn, together with those of other
+        clients. This makes all of them a tenth faster: no call of the kernel comes between them, so
+        the interpreter stays in the caches of the processor."""
         session = self.session
         self._unread_bytes += len(data)
         if self._unread:
@@ -141,11 +141,11 @@ class Connection(Wire):
         else:
             self._unread = data
         if session.waiter is not None or session.parked:
-            # The socket is read on, or a client that leaves would not be noticed. But a client
-            # cannot pile up commands for ever.
+            # The socket is still read: otherwise the server would not notice that the client
+            # leaves. But the client must not send any number of commands.
             if session.load_state == IS_LOADING:
                 if self._unread_bytes > AHEAD_BYTES:
-                    self.pause_reading()  # its command runs soon, even if it leaves
+                    self.pause_reading()  # the command runs soon, even if the client leaves
             elif self._unread_bytes > self._parser.max_buffered:
                 session.abort()
             return
@@ -165,7 +165,7 @@ class Connection(Wire):
         parser = self._parser
         if session.backlog:
             self._engine.work_off(session)
-        elif parser.held or self._unread:  # held: behind an AUTH
+        elif parser.held or self._unread:
             self._parse(session)
         if session.closing:
             return False
@@ -216,8 +216,9 @@ class Connection(Wire):
         return data
 
     def _leave(self) -> None:
-        """The client has left. Replies that it may still read are sent first, unless it waits for
-        an element: an element that is pushed from now on must not go to a client that is gone."""
+        """End the session of a client that has left. Replies that it may still read are sent first.
+        If it waits for an element, it gets none: an element that is pushed from now on must not go
+        to a client that has left."""
         session = self.session
         session.closing = True
         if not self._is_lost and (session.is_waiting or not session.held_bytes):
@@ -229,8 +230,8 @@ class Connection(Wire):
         if not self._is_forgotten:
             self._is_forgotten = True
             self._engine.disconnected(session, self._why_lost)
-            # What still refers to the session finds the way here, but not back: the two would keep
-            # each other in memory.
+            # Other objects may still refer to the session, and the session refers to this
+            # connection. Without this line the two would keep each other in memory.
             del self.session
 
     def pause_reading(self) -> None:
@@ -244,12 +245,12 @@ class Connection(Wire):
             self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """Never before `WireSession` cuts the client off."""
+        """Never called: `WireSession` cuts the client off before."""
 
     def resume_writing(self) -> None: ...
 
     def eof_received(self) -> bool:
-        """The client sends no more. Its commands still get replies, unless it waits."""
+        """The client sends no more bytes. Its commands still get replies, unless it waits."""
         session = self.session
         self._has_ended = True
         will_run = session.is_runnable or session.load_state == IS_LOADING
@@ -281,13 +282,13 @@ class Connection(Wire):
 
     def limit_input(self, session: WireSession) -> None:
         parser = self._parser
-        if session.kind == LINK:  # its messages are short and must not be refused
+        if session.kind == LINK:  # messages of links are short and must not be refused
             parser.max_bulk_len, parser.max_buffered = LINK_BULK_BYTES, LINK_INPUT_BYTES
             return
         config = self._engine.config
         parser.max_bulk_len = config.proto_max_bulk_len
         parser.max_buffered = config.client_query_buffer_limit
-        if session.modes & NEEDS_AUTH:  # of one command the parser takes less anyway
+        if session.modes & NEEDS_AUTH:  # for all commands together; the parser bounds each of them
             parser.max_buffered = min(parser.max_buffered, UNAUTHENTICATED_INPUT_BYTES)
 
     @property
@@ -333,7 +334,7 @@ class Connection(Wire):
             transport.close()
 
     def finish(self) -> None:
-        """Send what there is, then close."""
+        """Send the remaining output, then close."""
         self._transport.close()
 
     def close(self) -> None:

@@ -1,9 +1,10 @@
-"""The semaphores and build queues that scripts were lately called for, so that /metrics finds them.
+"""The semaphores and build queues for which scripts were called lately, so that /metrics finds
+them.
 
-They keep no list of themselves: a semaphore is a handful of keys whose names share a part. To find
-these keys would mean to look at all keys. But only scripts change a semaphore or a queue, each of
-its clients calls one every few seconds (a heartbeat), and the header of such a script says which
-of its keys is which. So the server notes the names that these scripts are called with.
+There is no list of semaphores: a semaphore is a handful of keys whose names share a part, and to
+find these keys would mean to look at all keys. But only scripts change a semaphore or a queue, and
+each of its clients calls such a script every few seconds (a heartbeat). The header of the script
+says which of its keys names the semaphore or the queue. So the server notes these names.
 """
 
 import re
@@ -12,7 +13,7 @@ from holdfast.scripting.script import Role
 
 SEMAPHORE, QUEUE = "semaphore", "queue"
 
-# As the headers of the scripts in semaphore/lua and builds/lua say it.
+# Lines in the headers of the scripts in semaphore/lua and builds/lua.
 _ROLES = (
     (SEMAPHORE, re.compile(rb"^-- KEYS\[(\d)\] main +ZSET: holders", re.MULTILINE)),
     (QUEUE, re.compile(rb"^-- KEYS\[(\d)\] queue +the key of the queue", re.MULTILINE)),
@@ -37,8 +38,8 @@ class CoordinationIndex:
         self.names: dict[str, dict[Name, None]] = {kind: {} for kind in MOST}
 
     def note(self, role: Role, database: int, argv: list[bytes], key_count: int) -> None:
-        """A script with this role is called. If there are too many names, the one that was noted
-        first is dropped. If it is in use, its next heartbeat brings it back."""
+        """Note the name for which a script with this role is called. If there are too many names,
+        the first one is dropped. If it is still in use, its next heartbeat brings it back."""
         if not 0 < role.key_number <= key_count:
             return
         names, name = self.names[role.kind], (database, argv[2 + role.key_number])

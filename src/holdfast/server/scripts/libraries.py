@@ -1,4 +1,4 @@
-"""Libraries of functions: loading them, finding a function, copying all to another server.
+"""Libraries of functions: loading them, finding a function, copying all of them to another server.
 
 scripts.py runs a function. The commands are in server/commands/functions_commands.py.
 """
@@ -65,7 +65,8 @@ class Functions:
         self._sandbox: Sandbox | None = None
         self._libraries: dict[bytes, Library] = {}
         self._by_name: dict[bytes, Function] = {}  # in lower case
-        self._loaded_from: dict[bytes, bytes] = {}  # the keyspace's, as it was then
+        # The dict of the keyspace from which the libraries were loaded.
+        self._loaded_from: dict[bytes, bytes] = {}
         self._deadline_s: float | None = None
 
     @property
@@ -100,7 +101,7 @@ class Functions:
     # -- changing them ------------------------------------------------------------------------
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """FUNCTION LOAD: the library's name."""
+        """FUNCTION LOAD: load a library; return its name."""
         library = self._create(code, self.libraries, replace=replace)
         self._put([library])
         return library.name
@@ -112,7 +113,7 @@ class Functions:
 
     def flush(self) -> None:
         self._remove(list(self.libraries))
-        self._sandbox = None  # with all values that they have left in it
+        self._sandbox = None  # drops also all values that the functions have left in it
 
     def dump(self) -> bytes:
         from holdfast.store.rdb import value_codec
@@ -175,7 +176,7 @@ class Functions:
         self._sandbox, self._libraries = None, {}
         self._loaded_from = self._keyspace.libraries
         for name, code in self._loaded_from.items():
-            try:  # without a limit: the code was loaded before, and this machine may be slower
+            try:  # without a limit of time: it was loaded before, maybe on a faster machine
                 self._libraries[name] = self._create(
                     code, self._libraries, replace=False, limit_s=inf
                 )
@@ -230,7 +231,8 @@ def _script(sandbox: "Sandbox", entry: Registered, body: bytes) -> CompiledScrip
 
 
 def _check_distinct(library: Library, others: Iterable[Library]) -> None:
-    """Names that differ only in case count as equal, because FCALL ignores case."""
+    """Raise CommandError if a function has the name of another one. Names that differ only in case
+    count as equal, because FCALL ignores case."""
     taken = {function.script.name.lower() for other in others for function in other.functions}
     for function in library.functions:
         if function.script.name.lower() in taken:
@@ -238,7 +240,8 @@ def _check_distinct(library: Library, others: Iterable[Library]) -> None:
 
 
 def _metadata(code: bytes) -> tuple[bytes, bytes]:
-    """The name in the first line, and the code without that line; all lines keep their numbers."""
+    """The name of the library, from the first line, and the code without that line. All lines keep
+    their numbers."""
     if not code.startswith(b"#!"):
         raise NO_METADATA
     line, newline, _ = c_string(code).partition(b"\n")

@@ -1,4 +1,4 @@
-"""The cache of compiled scripts. Those of SCRIPT LOAD also outlive a restart."""
+"""The cache of compiled scripts. Scripts of SCRIPT LOAD are also kept across restarts."""
 
 from collections.abc import Callable
 from math import inf
@@ -21,13 +21,13 @@ FLAGS = frozenset(
     {b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"}
 )
 
-MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as in Redis 7.4
+MOST_EVALUATED = 500  # scripts of EVAL that are kept: those used last, as in Redis 7.4
 
 
 @final
 class ScriptCache:
     def __init__(self, host: SessionHost, sandbox: "Callable[[], Sandbox]") -> None:
-        """`sandbox` gives the Lua that scripts are compiled in; it is made when first needed."""
+        """`sandbox` returns the Lua state for scripts; it makes one at the first call."""
         self._host = host
         self._keyspace = host.keyspace
         self._sandbox = sandbox
@@ -97,8 +97,8 @@ class ScriptCache:
                 return
 
     def _compile(self, sha: bytes, text: bytes) -> CompiledScript:
-        """Compiling has a limit, because SCRIPT KILL has nothing to end before the script runs: the
-        time after which other clients would get the error BUSY."""
+        """Compile a script. There is a limit of time, because SCRIPT KILL can end only a script
+        that runs. The limit is the time after which other clients would get the error BUSY."""
         flags, body = _shebang(text)
         sandbox = self._sandbox()
         limit_ms = self._host.config.busy_reply_threshold
@@ -117,14 +117,15 @@ class ScriptCache:
         return script
 
     def tick(self) -> bytes | None:
-        """Why compiling has to end now; None: it need not."""
+        """The reason why compiling has to end now, or None."""
         if perf_counter_ns() > self._compiles_until_ns:
             return COMPILING + b"it takes longer than lua-time-limit"
         return None
 
 
 def _shebang(text: bytes) -> tuple[frozenset[bytes] | None, bytes]:
-    """The flags that the first line declares, and the script, its lines where they were."""
+    """The flags that the first line declares, and the script without that line. All lines keep
+    their numbers."""
     if not text.startswith(b"#!"):
         return None, text
     line, newline, _ = text.partition(b"\n")

@@ -1,4 +1,4 @@
-"""A command as scripts call it: looked up once by its name, then run and counted."""
+"""A command that scripts call: it is looked up once by its name, then run and counted."""
 
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 WRONG_ARITY = CommandError("ERR Wrong number of args calling Redis command from script")
 
-# Which commands a script may call without being admitted.
-NOTHING: Final = 0  # a feature must see each command, or a rule may forbid it
+# Levels: the commands that a script may call without admission.
+NOTHING: Final = 0  # because a feature must see each command, or a rule may forbid it
 READS: Final = 1
 ALL: Final = 2
 
@@ -38,9 +38,9 @@ class ScriptCommand:
 
     @property
     def quick(self) -> tuple[Any, ...] | None:
-        """For the gate, which calls the handler by itself if the command needs no admission.
-        Returns the handler, `ended` for calls that fail or are slow, and the tally that counts the
-        other calls. See Callee."""
+        """For the gate, which calls the handler by itself if the command needs no admission: the
+        handler, `ended` for calls that fail or are slow, the tally that counts the other calls, the
+        bounds of the number of arguments, and the level of the command. See Callee."""
         command = self._command
         if "blocking" in command.flags:
             return None  # a script may get another reply than a client
@@ -75,8 +75,8 @@ class ScriptCommand:
         return result.when_denied if type(result) is Block else result
 
     def ended(self, error: BaseException | None, elapsed_ns: int) -> None:
-        """The gate has called the handler and does not count this call: do as `Invoker.timed`
-        does."""
+        """Count a call that the gate has made but does not count. It does the same as
+        `Invoker.timed`."""
         self._stats.record(elapsed_ns)
         if error is not None:
             self._invoker.count_failure(self._stats, error)
@@ -84,7 +84,7 @@ class ScriptCommand:
             self._check_time(elapsed_ns)
 
     def _check_time(self, elapsed_ns: int) -> None:
-        """Ask for the time after slow calls. The hook in Lua counts instructions only, so a few
-        slow calls could take any time."""
+        """After a slow call, check whether the script has to end. The hook in Lua counts only
+        instructions, so without this check a few slow calls could take any time."""
         if elapsed_ns >= FAST_NS and (reason := self._scripts.tick()) is not None:
             raise Killed(Failure(reason, None, None))

@@ -1,5 +1,4 @@
-"""Running scripts: the commands they call, their limits, and that all of a script happens or
-nothing.
+"""Runs scripts: the commands that they call, their limits, and the undoing of scripts that fail.
 
 The sandbox is in `scripting`, the commands EVAL and SCRIPT are in
 server/commands/scripting_commands.py.
@@ -47,7 +46,7 @@ KILLED = b"ERR Script killed by user with SCRIPT KILL..."  # also functions
 OUT_OF_TIME = b"ERR Script killed: it took longer than lua-hard-time-limit"
 SHUT_DOWN = b"ERR Script killed: the server shuts down"
 
-# the cache of commands by spelling; a name has many spellings, in upper and lower case
+# Spellings in the cache of commands: a name has many, in upper and lower case.
 MOST_CALLEES = 4096
 
 
@@ -75,7 +74,8 @@ class ScriptSession(Session):
 class Running:
     """The script that runs, for INFO, FUNCTION STATS, KILL and the busy server.
 
-    (No dataclass: the interpreter would fill it in, in a µs, even in compiled code.)
+    (It is no dataclass: even in compiled code, the interpreter would run the constructor of one,
+    and that takes a microsecond.)
     """
 
     def __init__(
@@ -110,13 +110,13 @@ class Running:
     def lacks_memory_for(self, command: Command) -> bool:
         """Whether memory is too short for this command. A script that has begun to write may go
         on."""
-        # else `_may_write` has checked before the script ran
-        may_not_say = self.script.flags is None
-        return may_not_say and "denyoom" in command.flags and not self.savepoint.has_written
+        if self.script.flags is not None:
+            return False  # `_may_write` has checked memory before the script ran
+        return "denyoom" in command.flags and not self.savepoint.has_written
 
 
 class Scripts:
-    """The host of the sandbox, one for each engine. There is no Lua until a script is run."""
+    """The host of the sandbox, one for each engine. There is no Lua state until a script runs."""
 
     def __init__(
         self,
@@ -140,15 +140,15 @@ class Scripts:
         self.running: Running | None = None
         self.denies = True  # commands with the flag noscript: DEBUG SET-DISABLE-DENY-SCRIPTS
         self._is_ending = False
-        # `Admission`, which is built after this: raises CommandError if a call is not allowed.
+        # `Admission`, which is built later, sets this. It raises CommandError if a call is refused.
         self.admit: Callable[[Running, Command, list[bytes]], None] = _admit_all
-        self.on_tick: Callable[[], None] = _nowhere  # now and then while a script runs
+        self.on_tick: Callable[[], None] = _do_nothing  # called from time to time during a script
         # `on_slow` answers other clients while a script runs for too long.
-        self.on_slow: Callable[[], None] = _nowhere
-        self.on_slow_end: Callable[[], None] = _nowhere
+        self.on_slow: Callable[[], None] = _do_nothing
+        self.on_slow_end: Callable[[], None] = _do_nothing
         self._callees: dict[bytes, ScriptCommand] = {}  # by name, as scripts spell it
         self.open_to = NOTHING  # the commands that the running script may call without admission
-        self._now_ns = perf_counter_ns  # compiled code is at an attribute sooner than at a global
+        self._now_ns = perf_counter_ns  # compiled code reads an attribute faster than a global
         self.functions = Functions(self, host.keyspace)
         self.index: CoordinationIndex | None = None  # kept while /metrics is served
 
@@ -256,7 +256,8 @@ class Scripts:
         return script.may_write
 
     def declared_to_write(self, command: Command, argv: list[bytes]) -> bool | None:
-        """Whether the script that a command runs may write by its flags; None: it has none."""
+        """Whether the script that a command runs may write, by its flags; None if it has no
+        flags."""
         cache = self.cache
         find = {"eval": cache.evaluated, "evalsha": cache.known, "fcall": self.functions.find}.get(
             command.name.removesuffix("_ro")
@@ -319,8 +320,8 @@ class Scripts:
         self.invoker.error_stats[error.counted_as] += 1
 
     def returned(self, errors: list[CommandError]) -> None:
-        """Count errors as Redis does: all new ones together are one failed call, and each of the
-        others is one."""
+        """Count errors in the result of a script, as Redis does: all new errors together are one
+        failed call, and each of the others is one."""
         assert self.running is not None
         _, stats = self._commands.find(self.running.argv)
         new = [error for error in errors if not error.is_counted]
@@ -329,7 +330,7 @@ class Scripts:
         stats.failed += len(errors) - len(new) + bool(new)
 
     def ran(self, command: Command, argv: list[bytes]) -> None:
-        """Tell caches and monitors of a command that the script has called."""
+        """Show a command that the script has called to caches and monitors."""
         running, session = self.running, self.session
         assert running is not None
         assert session is not None
@@ -375,9 +376,9 @@ class Scripts:
                 )
                 self._set_busy(True)
             self.on_slow()
-            self.open_to = NOTHING  # other commands ran meanwhile: the disk may have failed, …
+            self.open_to = NOTHING  # other clients ran commands, and the disk may have failed
             running.script.sandbox.close_doors()
-            if self._is_ending:  # one of them was SHUTDOWN
+            if self._is_ending:  # one of their commands was SHUTDOWN
                 return SHUT_DOWN
         return running.kill_reason
 
@@ -387,11 +388,11 @@ class Scripts:
 
 
 def _admit_all(running: Running, command: Command, argv: list[bytes]) -> None:
-    """Without an engine."""
+    """Admit each call, until there is an `Admission`."""
 
 
-def _nowhere() -> None:
-    """There are no sockets, so no client could be answered."""
+def _do_nothing() -> None:
+    """For databases without sockets: while a script runs, no client can be answered."""
 
 
 def _as_error(failure: Failure, script: CompiledScript) -> CommandError:

@@ -1,7 +1,8 @@
 """A session with a socket: its output is counted while it is produced, and bounded.
 
-One turn can produce more than memory holds (a pipeline of GETs of a large value). So a client that
-asks for more than `client-output-buffer-limit` is closed before the turn ends, not after.
+One turn can produce more output than memory holds (a pipeline of GETs of a large value). So a
+client that asks for more than `client-output-buffer-limit` is closed before the turn ends, not
+after.
 """
 
 import sys
@@ -13,21 +14,21 @@ from holdfast.server.sessions.out_of_band import NOTHING, Output
 from holdfast.server.sessions.session import LINK, NEEDS_AUTH, PUBSUB, Session
 from holdfast.server.sessions.session_host import SessionHost
 
-# The session asks the socket how much it has not sent only after it gave so much to it, or a part
-# of the limit: to ask each time cost as much as to find a key.
+# The session asks the socket for its unsent bytes only after it has given this number of bytes to
+# it, or this part of the limit. To ask each time would cost as much as to find a key.
 UNSEEN_BYTES: Final = 16 * 1024
 UNSEEN_PART: Final = 16
-# A link to another server bounds itself (replication/feeds.py). If it were closed for its output,
-# it would be sent the same output again, for ever.
+# A link to another server bounds its output itself (replication/feeds.py). If it were closed
+# because of its output, the other server would ask for the same output again, for ever.
 OF_LINKS: Final = BufferLimit(0, 0, 0)
-# A client that has not signed in is sent only errors. The limit is that of redis-server. After so
-# many bytes such a client is also paused: the kernel takes megabytes of replies, and until its
-# buffers are full, a client that never reads looks like one that does.
+# A client that has not signed in gets only errors. The limit is that of redis-server. Bytes that
+# the kernel has taken count, too, while more commands of the client come: the buffers of the kernel
+# take megabytes, and until they are full, a client that never reads looks like one that reads.
 UNAUTHENTICATED_OUTPUT_BYTES: Final = 16 * 1024
 
 
 def weight(reply: Reply) -> int:
-    """The size of a reply in bytes, about, before it is encoded."""
+    """The approximate size of a reply in bytes, before it is encoded."""
     if isinstance(reply, bytes):
         return len(reply)
     nbytes = 0
@@ -46,18 +47,18 @@ def weight(reply: Reply) -> int:
 
 
 class Wire:
-    """The connection of a session, as the session knows it."""
+    """The connection of a session, seen from the session."""
 
     __slots__ = ()
 
     @property
     def output_bytes(self) -> int:
-        """Bytes that the socket was given and has not sent."""
+        """Bytes that the socket has got and not sent."""
         raise NotImplementedError
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of commands that have not run, about."""
+        """The approximate size of the commands that have not run."""
         raise NotImplementedError
 
     def proceed(self, session: "WireSession") -> bool:
@@ -65,7 +66,7 @@ class Wire:
         raise NotImplementedError
 
     def limit_input(self, session: "WireSession") -> None:
-        """Bound what the client may send as the configuration says now."""
+        """Bound the input of the client, as the configuration says now."""
         raise NotImplementedError
 
     def deliver(self, replies: list[bytes]) -> None:
@@ -92,8 +93,8 @@ class WireSession(Session):
         super().__init__(host, wire, address, local_address)
         self._wire = wire
         self.writers = WRITERS2
-        self.held_bytes = 0  # produced, and not yet given to the socket
-        self.room = 0  # room for more, at the last look
+        self.held_bytes = 0  # output that the socket has not got yet
+        self.room = 0  # bytes that may still be produced, when this was last computed
         self._unseen_bytes = 0  # bytes given to the socket since it was last asked
         # Bytes of replies to a client that has not signed in, since it last had no more commands.
         self._ahead_bytes = 0
@@ -131,8 +132,9 @@ class WireSession(Session):
             self.overflows(0)
 
     def _is_too_much(self, value: Reply) -> bool:
-        """A tuple contains no element twice, so it is at most as large as all stored data. To weigh
-        a tuple of a hundred elements would cost a quarter of an LRANGE."""
+        """Whether a reply is too much for the client. A tuple contains no element twice, so it is
+        at most as large as all stored data, and mostly need not be weighed: for a tuple of a
+        hundred elements that would take a quarter of the time of an LRANGE."""
         if type(value) is tuple and self.keyspace.used_bytes <= self.room - self.held_bytes:
             return False
         return self.overflows(weight(value))
@@ -140,10 +142,10 @@ class WireSession(Session):
     def overflows(self, nbytes: int) -> bool:
         if self.held_bytes + nbytes <= self.room:
             return False
-        self.room = self._hard_bytes - self._wire.output_bytes  # the client may have read meanwhile
+        self.room = self._hard_bytes - self._wire.output_bytes  # it grows when the client reads
         if self.held_bytes + nbytes <= self.room:
             return False
-        self.out[:] = [NOTHING]  # it stays in the list of the turn, without output
+        self.out[:] = [NOTHING]  # the session stays in the list of the turn, without output
         self.held_bytes = 0
         self.abort()
         return True
@@ -152,7 +154,7 @@ class WireSession(Session):
         self._wire.deliver(replies)
 
     def delivered(self, nbytes: int) -> None:
-        """So many bytes were given to the socket."""
+        """Note that the socket has got this number of bytes."""
         self.held_bytes = self.held_bytes - nbytes if self.out else 0
         self.last_active_s = self.host.now_s
         self._unseen_bytes += nbytes
@@ -171,7 +173,7 @@ class WireSession(Session):
             self.abort()
 
     def _is_slow(self, unsent_bytes: int) -> bool:
-        """Whether it has been above the soft limit for too long."""
+        """Whether the unsent output has been above the soft limit for too long."""
         limit = self._limit
         if not 0 < limit.soft_bytes < unsent_bytes:
             self._soft_since_s = None
@@ -193,7 +195,7 @@ class WireSession(Session):
             self.abort()
 
     def _is_late(self) -> bool:
-        """Whether the client has had enough time to sign in."""
+        """Whether the time to sign in is over."""
         return self.host.now_s - self.needs_auth_since_s > self.host.config.auth_timeout > 0
 
     @property

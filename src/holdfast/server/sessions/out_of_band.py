@@ -1,7 +1,7 @@
-"""Output that answers no command: messages, invalidations, lines of MONITOR.
+"""Output that is no reply to a command: messages, invalidations, lines of MONITOR.
 
 It leaves with the replies, when every change that it reports is on disk. If a batch fails, its
-replies become errors. This output must not, because a client would count one reply too many.
+replies become errors. This output must not become an error: the client would take that for a reply.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,18 +14,18 @@ Output: TypeAlias = Any
 
 
 class OutOfBand(bytes):
-    """Stays when the batch fails: a client that drops a cached value without need loses nothing."""
+    """Output that stays if the batch fails: an invalidation without need does no harm."""
 
 
 class Published(OutOfBand):
-    """Is dropped when the batch fails: the change that it reports did not happen."""
+    """Output that is dropped if the batch fails: the change that it reports did not happen."""
 
 
 NOTHING = OutOfBand(b"")  # keeps a session in the list of the turn, without output
 
 
 class Listener(Protocol):
-    """The part of a session that is needed here."""
+    """The part of a session that this file needs."""
 
     @property
     def encode(self) -> Callable[[Reply], Output]: ...
@@ -43,7 +43,7 @@ class Shared:
     def __init__(self, *values: Reply, mark: type[OutOfBand] = OutOfBand) -> None:
         self._values = values
         self.mark = mark
-        # For each encoding: the items, and how many bytes they are.
+        # For each encoding: the items, and their bytes together.
         self._encoded: dict[Callable[[Reply], Output], tuple[list[Output], int]] = {}
 
     def send_to(self, sessions: Iterable[Listener]) -> None:

@@ -16,7 +16,7 @@ from holdfast.store.memory.database import Database
 if TYPE_CHECKING:
     from holdfast.server.sessions.session_host import SessionHost
 
-# Modes of a session. In each of them its commands are checked by `Admission`.
+# Modes of a session. In each of these modes, `Admission` checks its commands.
 NEEDS_AUTH: Final = 1
 IN_MULTI: Final = 2
 MONITORING: Final = 4
@@ -24,15 +24,15 @@ SUBSCRIBED: Final = 8
 TRACKING: Final = 16
 RESTRICTED: Final = 32
 
-# Kinds of sessions, as in CLIENT LIST TYPE. The third is another server that follows this one, the
-# fourth the server that this one follows.
+# Kinds of sessions, by their names in CLIENT LIST TYPE. LINK is another server that follows this
+# one, PRIMARY the server that this one follows.
 NORMAL, PUBSUB, LINK, PRIMARY = "normal", "pubsub", "replica", "master"
 
-OWN_BYTES = 2048  # memory of a session without its buffers, about
-NAME_BYTES = 48  # memory of a name in a list without its text, about
+OWN_BYTES = 2048  # approximate memory of a session without its buffers
+NAME_BYTES = 48  # approximate memory of a name in a list, without its text
 
-# Whether the next command of a session waits for a collection to be loaded (see loading.py), has
-# waited for it and not run yet, or neither.
+# The next command of a session waits for a collection to be loaded (see loading.py), or has waited
+# and not run yet, or neither.
 NOTHING_TO_LOAD: Final = 0
 IS_LOADING: Final = 1
 IS_LOADED: Final = 2
@@ -52,12 +52,12 @@ class Sink(Protocol):
 
     @property
     def output_bytes(self) -> int:
-        """Bytes accepted and not yet taken by the peer."""
+        """Bytes that the sink has got and the peer has not."""
         ...
 
 
 class Waiter:
-    """A client that waits: the command that it waits with, for which keys, and until when."""
+    """A client that waits: its command, the keys for which it waits, and its timers."""
 
     __slots__ = (
         *("argv", "block", "command", "database", "look_at_s", "look_timer", "names", "session"),
@@ -80,10 +80,11 @@ class Waiter:
 
 
 class TurnSchedule:
-    """The turn, as sessions know it: a base class, because compiled code calls it once a turn."""
+    """The turn, seen from sessions. It is a base class and no Protocol, because compiled code calls
+    its methods faster."""
 
     def schedule(self) -> None:
-        """Let the turn end soon. Without a turn, nothing is scheduled."""
+        """Let the turn end soon. Where there is no turn, this does nothing."""
 
 
 @final
@@ -94,8 +95,8 @@ class Outgoing:
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
-        self._woken = 0  # how many of them come first
-        self.is_scheduled = False  # the end of the turn is
+        self._woken = 0  # how many sessions at the front were woken
+        self.is_scheduled = False  # the end of the turn is scheduled
         self.turn = TurnSchedule()  # until there is a `Turn`
 
     def schedule(self) -> None:
@@ -107,8 +108,9 @@ class Outgoing:
             self.turn.schedule()
 
     def put_first(self, session: "Session") -> None:
-        """Replies to woken clients leave before the replies to the clients that woke them.
-        The session is the one added last, or was there before."""
+        """Move a woken session to the front: its replies leave before the replies to the client
+        that woke it. The session is the last one of the list, or has been in the list for
+        longer."""
         sessions = self.sessions
         if len(sessions) > self._woken and sessions[-1] is session:
             sessions.insert(self._woken, sessions.pop())
@@ -178,7 +180,7 @@ class Session(Context):
         # The letters of CLIENT LIST that follow from no other attribute.
         self.flags: set[str] = set()
         self.fieldsets: dict[bytes, list[bytes]] = {}  # of HIMPORT
-        self.fieldset_bytes = 0  # their memory, about
+        self.fieldset_bytes = 0  # their approximate memory
         self.fd = -1  # the file descriptor for CLIENT LIST, if there is one
         self.modes = 0
         self.authenticated = True
@@ -242,11 +244,11 @@ class Session(Context):
 
     def use_protocol(self, version: int) -> None:
         self.protocol = version
-        if self.encode in (encode2, encode3):  # else the session takes values, not bytes
+        if self.encode in (encode2, encode3):  # a session in this process takes values, not bytes
             self.encode = encode3 if version == 3 else encode2
 
     def reply(self, value: Reply) -> None:
-        """The reply to a command. It leaves at the end of the turn, or when synced."""
+        """Send the reply to a command. It leaves at the end of the turn, or after the sync."""
         if self.reply_mode == REPLIES_ON:
             self.send(value)
             return
@@ -258,14 +260,15 @@ class Session(Context):
             self.reply_mode = REPLIES_ON
 
     def send(self, value: Reply) -> None:
-        """Send a value that is no reply to a command, or one that REPLY OFF does not hold back."""
+        """Send a value that is no reply to a command, or a reply that CLIENT REPLY does not
+        suppress."""
         out = self.out
         if not out:
             self.outgoing.add(self)
         out.append(self.encode(value))
 
     def push(self, items: list[Output], nbytes: int) -> None:
-        """Output that answers no command: encoded items, and their bytes together; see `Shared`."""
+        """Send output that is no reply: encoded items, and their bytes together; see `Shared`."""
         if not self.closing:
             out = self.out
             if not out:
@@ -277,7 +280,7 @@ class Session(Context):
         self.sink.deliver(replies)
 
     def skip_this_reply(self) -> None:
-        """For the rare command that answers nothing. In EXEC its place in the array is null."""
+        """Send no reply to the running command. In EXEC its place in the array is null."""
         if self.reply_mode == REPLIES_ON and not self.in_exec:
             self.reply_mode = REPLY_SKIPPED
 
@@ -290,7 +293,7 @@ class Session(Context):
         """Close when all output so far and the reply to the present command are delivered."""
         self.closing = True
         if self.reply_mode != REPLIES_ON and not self.out:
-            self.outgoing.add(self)  # there will be no answer whose delivery closes
+            self.outgoing.add(self)  # no reply follows whose delivery would close the connection
             self.out.append(NOTHING)
 
     def proceed(self) -> bool:
@@ -299,10 +302,10 @@ class Session(Context):
         return bool(self.backlog) and not (self.is_waiting or self.closing)
 
     def look_after(self) -> None:
-        """Called every second or so, for limits of time."""
+        """Check limits of time. Called about once a second."""
 
     def limits_changed(self) -> None:
-        """Other limits apply to the client: by CONFIG SET, or because it has signed in."""
+        """Apply other limits, after CONFIG SET or because the client has signed in."""
 
     # -- transactions -------------------------------------------------------------------------
 
@@ -322,7 +325,7 @@ class Session(Context):
         self.watching.clear()
         self.watch_broken = False
 
-    # -- for people ---------------------------------------------------------------------------
+    # -- sizes --------------------------------------------------------------------------------
 
     @property
     def input_bytes(self) -> int:
@@ -331,12 +334,12 @@ class Session(Context):
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of replies that the client has not got."""
+        """Bytes of replies that the client has not received."""
         return self.sink.output_bytes
 
     @property
     def argv_bytes(self) -> int:
-        """Memory of the command in which it waits."""
+        """Memory of the command with which the client waits."""
         return sum(map(len, self.waiter.argv)) if self.waiter is not None else 0
 
     @property
@@ -346,7 +349,7 @@ class Session(Context):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the session, about."""
+        """The approximate memory of the session."""
         bytes_of_commands = self.input_bytes + self.argv_bytes + self.multi_bytes
         return OWN_BYTES + bytes_of_commands + self.fieldset_bytes + self.output_bytes
 
@@ -356,7 +359,7 @@ class Session(Context):
         self.fieldset_bytes += _bytes_of_fieldset(name, fields)
 
     def drop_fieldset(self, name: bytes) -> bool:
-        """Whether there was one of this name."""
+        """Drop a fieldset. Returns whether it existed."""
         fields = self.fieldsets.pop(name, None)
         if fields is None:
             return False
@@ -369,7 +372,7 @@ class Session(Context):
 
     @property
     def may_be_evicted(self) -> bool:
-        return False  # there is nothing to gain
+        return False  # it has no buffers that would be freed
 
 
 def _bytes_of_fieldset(name: bytes, fields: list[bytes]) -> int:

@@ -1,6 +1,6 @@
 """The part of the server that its sessions use. `Engine` is the only subclass.
 
-Sessions, and the features above them, need not know the engine itself.
+So sessions, and the features above them, need not know the engine itself.
 """
 
 import random
@@ -24,12 +24,12 @@ class SessionHost:
         self.clock = clock
         self.rng = rng
         self.outgoing = Outgoing()
-        self.default_user: User  # of sessions that have not signed in
-        self.sessions: dict[int, Session] = {}  # those that are connected
-        self.runnable: deque[Session] = deque()  # with commands to run, the next one first
-        # the session of the running command, if `Admission` has checked it
+        self.default_user: User  # the user of sessions that have not signed in
+        self.sessions: dict[int, Session] = {}  # all connected sessions, by id
+        self.runnable: deque[Session] = deque()  # sessions with commands to run, the next one first
+        # The session of the running command, if `Admission` has checked it.
         self.running: Session | None = None
-        self.now_s = clock.monotonic_s()  # as of the last tick: exact enough for idle times
+        self.now_s = clock.monotonic_s()  # at the last tick: exact enough for idle times
         self._session_ids = 0
 
     def next_session_id(self) -> int:
@@ -42,8 +42,8 @@ class SessionHost:
         self.keyspace.now_s = now_ms // 1000
 
     def make_runnable(self, session: Session) -> None:
-        """The commands of this session run at the end of the turn, after those of sessions that
-        came before."""
+        """Let the commands of this session run at the end of the turn, after those of the sessions
+        that came before."""
         if not session.is_runnable:
             session.is_runnable = True
             self.runnable.append(session)
@@ -57,13 +57,13 @@ class SessionHost:
         raise NotImplementedError
 
     def work_off(self, session: Session) -> None:
-        """Run commands that were kept, for the share of one session at most."""
+        """Run kept commands of a session, for the time of one share at most."""
         raise NotImplementedError
 
     def unblock(self, waiter: Waiter, result: Reply) -> bool:
-        """Answer a client that waits. False when it does not wait any more."""
+        """Answer a client that waits. Returns False if it no longer waits."""
         raise NotImplementedError
 
-    def disconnected(self, session: Session, why: str = "cut off here") -> None:
-        """The client is gone: it waits for nothing and watches nothing any more."""
+    def disconnected(self, session: Session, why: str = "closed by this server") -> None:
+        """Forget a client that has gone: its wait, its watched keys and its subscriptions."""
         raise NotImplementedError
