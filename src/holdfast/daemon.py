@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-# Shows the progress of a start while it lasts.
+# Returns a context manager that shows the progress of a start.
 Showing = Callable[[], contextlib.AbstractContextManager[Progress]]
 
 

@@ -159,8 +159,8 @@ class Command:
 
     @property
     def needs_only_rows(self) -> bool:
-        """Whether it needs no element of its keys: it asks for their type or size, changes their
-        expiry or name, or removes them."""
+        """Whether the command needs no element of its keys: it asks for their type or size, changes
+        their expiry or name, or removes them."""
         return "only_rows" in self.flags
 
     def key_names(self, argv: list[bytes], without: str = "not_key") -> list[bytes]:

@@ -189,7 +189,7 @@ end
 local power_of_match = remembering(function(pattern) return power_of(pattern, false) end)
 local power_of_gmatch = remembering(function(pattern) return power_of(pattern, true) end)
 
--- Whether the work is small enough for C.
+-- Whether the work of a match is small enough for C.
 local function is_bounded(text, pattern, for_gmatch)
   if type(text) ~= "string" or type(pattern) ~= "string" then return true end
   local size = #text

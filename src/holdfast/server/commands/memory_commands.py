@@ -1,4 +1,4 @@
-"""MEMORY: how much of it is used, and for what."""
+"""MEMORY: how much memory is used, and for what."""
 
 import gc
 import sys

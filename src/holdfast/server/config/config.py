@@ -264,7 +264,7 @@ class Config:
                 for other in changed:
                     self._store(other, before[other])
                 for other in changed[: changed.index(param) + 1]:
-                    # the old value was accepted before, so there is no error to expect
+                    # the old value was accepted before, so no error is expected
                     with suppress(ConfigError):
                         self._announce(other)
                 raise _refused(asked_as[param].encode(), str(error)) from None

@@ -116,7 +116,7 @@ def _included(directive: Directive, depth: int) -> Iterator[Directive]:
     if depth == _DEEPEST_INCLUDE:
         raise directive.error("files include each other too deeply")
     pattern = os.fsdecode(directive.args[0])
-    # A pattern may match nothing; a plain name must be there.
+    # A pattern may match no file. A plain name must exist.
     import glob
 
     matches = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]

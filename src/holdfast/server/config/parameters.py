@@ -176,7 +176,7 @@ _PARAMS: tuple[Param, ...] = (
     # Ours: /metrics, /health and /ready; 0 for none.
     Param("http-port", _PORT, "0", OWN_FIXED),
     Param("http-bind", Words(16, "Too many bind addresses specified."), _LOCAL, OWN_FIXED),
-    # Ours: pages for a browser, by a process beside the server.
+    # Ours: the dashboard, pages for a browser from a process beside the server.
     Param("dashboard", _BOOL, "no", OWN_FIXED),
     Param("dashboard-port", _PORT, "8380", OWN_FIXED),
     Param(

@@ -59,8 +59,10 @@ def quoted(text: bytes) -> bytes:
 
 
 class ValueKind:
-    """`many`: it takes any number of arguments, which CONFIG SET gives as one string.
-    `adds`: in a file, further lines add to the first one."""
+    """How the values of a parameter are parsed, shown and written.
+
+    `many`: a value has any number of arguments, which CONFIG SET gives as one string. `adds`: in a
+    file, further lines add to the first one."""
 
     many = False
     adds = False

@@ -436,7 +436,7 @@ class Engine(SessionHost):
         self.condition.lacks_room = stays > limit > 0
 
     def reset_stats(self) -> None:
-        """CONFIG RESETSTAT."""
+        """Set all counters to zero, for CONFIG RESETSTAT."""
         self.commands.reset_stats()
         self.invoker.error_stats.clear()
         self.meter.reset()

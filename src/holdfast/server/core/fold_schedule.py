@@ -1,4 +1,4 @@
-"""Decides when the fold runs: by the age of the oldest change, as fast as clients leave time.
+"""Decides when the fold runs: once the oldest change is old enough, as fast as clients allow.
 
 Rows that change often are cheaper to fold late, because a pass writes each of them once. Programs
 that read the file want them early. So a pass begins when its oldest change is old enough

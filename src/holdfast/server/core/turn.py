@@ -104,7 +104,7 @@ class Turn(TurnSchedule):
         self._rounds = 0  # of the checkpoint beside commits
         self._pages_before = 0  # of the WAL, when the last round began
         self._copied = (b"", 0)  # the state of the WAL after the last complete checkpoint
-        self._kept = (b"", 0)  # a WAL that a reader keeps, when that was last logged
+        self._kept = (b"", 0)  # the WAL that a reader keeps, as it was when this was last logged
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: tuple[Worker, ...] = ()
         self.usual_sync_s = 0.0  # a running average

@@ -118,7 +118,7 @@ class HugePages:
                 return
             error = self._kernel.collapse(address)
             if error == errno.EINVAL and not self.count:
-                self.is_possible = False  # this kernel does not know how to
+                self.is_possible = False  # this kernel cannot join pages
                 return
             if error in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM):
                 return  # it is tried again later; most other pages would fail now, too

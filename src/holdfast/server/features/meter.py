@@ -40,7 +40,7 @@ class Meter:
         self.reset()
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT."""
+        """Set all counters to zero, for CONFIG RESETSTAT."""
         self.connections = self.rejected_connections = self.evicted_clients = 0
         self.input_bytes = self.output_bytes = 0
         self.repl_input_bytes = 0  # from the primary of this server; a part of `input_bytes`

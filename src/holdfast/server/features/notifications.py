@@ -37,7 +37,7 @@ class Notifications:
         self._keyspace = host.keyspace
         self._pubsub = pubsub
         self._tracking = tracking
-        self._published = 0  # kinds
+        self._published = 0  # the kinds of events that are published
         self._by_key = self._by_event = False
         self._subkeys: frozenset[str] = frozenset()  # letters of channels for fields
         host.keyspace.notify = self._announced
