@@ -7,7 +7,7 @@ from holdfast.errors import SYNTAX, CommandError, StorageError
 from holdfast.resp import OK, Reply, Simple, Verbatim
 from holdfast.server.commands.info import info as info_text
 from holdfast.server.core.engine import engine_of
-from holdfast.server.core.saving import Kind
+from holdfast.server.core.saving import SaveKind
 from holdfast.server.core.shutdown import NONE_IN_PROGRESS
 from holdfast.server.sessions.session import REPLIES_OFF, Session
 
@@ -123,7 +123,7 @@ def bgsave(session: Session, argv: list[bytes]) -> Reply:
         raise SYNTAX
     if engine_of(session).saving.running is not None:
         raise ALREADY_SAVING
-    _start(session, Kind.SAVE)
+    _start(session, SaveKind.SAVE)
     return Simple(b"Background saving started")
 
 
@@ -134,16 +134,16 @@ def bgrewriteaof(session: Session, argv: list[bytes]) -> Reply:
     BGREWRITEAOF
     """
     saving = engine_of(session).saving
-    if saving.running is Kind.REWRITE:
+    if saving.running is SaveKind.REWRITE:
         raise ALREADY_REWRITING
     if saving.running is not None:
         # The fold that runs already does this work.
         return Simple(b"Background append only file rewriting scheduled")
-    _start(session, Kind.REWRITE)
+    _start(session, SaveKind.REWRITE)
     return Simple(b"Background append only file rewriting started")
 
 
-def _start(session: Session, kind: Kind) -> None:
+def _start(session: Session, kind: SaveKind) -> None:
     try:
         engine_of(session).saving.in_background(kind)
     except StorageError as error:

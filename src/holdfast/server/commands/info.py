@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast._version import __version__
 from holdfast.server.core.engine import Engine
-from holdfast.server.core.saving import Kind
+from holdfast.server.core.saving import SaveKind
 from holdfast.server.features.meter import resident_bytes
 from holdfast.server.scripts.scripts import Scripts
 from holdfast.server.version import IS_COMPILED
@@ -144,7 +144,7 @@ def _lua(scripts: Scripts) -> Facts:
 def _persistence(engine: Engine) -> Facts:
     saving, store = engine.saving, engine.store
     status = "ok" if saving.last_worked else "err"
-    saves, rewrites = saving.running is Kind.SAVE, saving.running is Kind.REWRITE
+    saves, rewrites = saving.running is SaveKind.SAVE, saving.running is SaveKind.REWRITE
     yield "loading", 0
     yield "async_loading", 0
     yield from dict.fromkeys(NO_FORKS, 0).items()

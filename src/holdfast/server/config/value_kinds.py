@@ -211,7 +211,7 @@ class Text(ValueKind):
 
 
 class Secret(Text):
-    """Bytes, because a password is compared with what a client sent."""
+    """Bytes, because a password is compared with the bytes that a client sent."""
 
     def parse_one(self, text: bytes) -> Any:
         return text

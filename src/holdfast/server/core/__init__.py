@@ -1,4 +1,4 @@
-"""The engine and its loop turn: admit, run, block, commit, reply, and what runs ten times a second.
+"""The engine and its loop turn: admit, run, block, commit, reply, and the work of each tick.
 
 Sockets are in `net`, the commands in `commands`.
 """

@@ -156,7 +156,8 @@ class Admission:
             self._users.check(session, command, argv)
 
     def admit_in_script(self, running: Running, command: Command, argv: list[bytes]) -> None:
-        """A script may do what its caller may, within its own flags. Raises CommandError."""
+        """Check a command of a script. The script has the permissions of its caller, and its own
+        flags may allow less. Raises CommandError."""
         condition, caller = self._condition, running.caller
         if not caller.user.is_unrestricted:
             session = self._scripts.session or caller  # a script may have selected a database

@@ -27,7 +27,7 @@ MOST_WAITS: Final = 3
 
 
 @final
-class Held:
+class LoadWait:
     """The loads for which a session waits, or for which it has waited and which it has not used
     yet."""
 
@@ -52,8 +52,8 @@ class Loading:
         self._blocking = blocking
         self._take_back = take_back
         self._now_ns = now_ns
-        self._waiting: dict[Session, Held] = {}  # in the order in which they came
-        self._woken: dict[Session, Held] = {}  # their commands can run, and have not run yet
+        self._waiting: dict[Session, LoadWait] = {}  # in the order in which they came
+        self._woken: dict[Session, LoadWait] = {}  # their commands can run, and have not run yet
 
     @property
     def is_busy(self) -> bool:
@@ -69,7 +69,7 @@ class Loading:
         often that it must load at once."""
         held = self._woken.get(session)
         if held is None:
-            held = Held()
+            held = LoadWait()
         elif held.waits == MOST_WAITS:
             return False
         else:

@@ -19,7 +19,7 @@ BUDGET_S = 0.002  # of each loop turn
 BREAK_S = 0.0005
 
 
-class Kind(enum.Enum):
+class SaveKind(enum.Enum):
     """The command that has begun the save. Both commands do the same."""
 
     SAVE = enum.auto()
@@ -31,7 +31,7 @@ class Saving:
         self._store = store
         self._turn = turn
         self._clock = clock
-        self.running: Kind | None = None
+        self.running: SaveKind | None = None
         self.count = 0
         self.last_s = clock.now_ms() // 1000
         self.last_worked = True
@@ -55,7 +55,7 @@ class Saving:
             raise
         self._done()
 
-    def in_background(self, kind: Kind) -> None:
+    def in_background(self, kind: SaveKind) -> None:
         self._begin()
         self.running = kind
         self._clock.call_later(0, self._step)

@@ -237,8 +237,8 @@ class Users:
     def check_in_script(
         self, caller: Session, command: Command, argv: list[bytes], database: int
     ) -> None:
-        """`check`, for a command of a script, which may do what its caller may. Raises CommandError
-        with the text that Redis has there."""
+        """`check`, for a command of a script, which has the permissions of its caller. Raises
+        CommandError with the text that Redis has there."""
         denial = caller.user.denies(command, argv, database)
         if denial is not None:
             self._denied(caller, denial, "lua")

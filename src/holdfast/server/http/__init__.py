@@ -1,5 +1,5 @@
 """HTTP for operators: `/metrics`, `/health` and `/ready`, on a port of their own.
 
-It reads what the server counts anyway, and changes nothing. Without `http-port` nothing here is
-imported.
+It reads numbers that the server counts anyway, and changes nothing. Without `http-port` nothing
+here is imported.
 """

@@ -155,7 +155,7 @@ class Connection(Wire):
             self.pause_reading()
 
     def proceed(self, session: WireSession) -> bool:
-        """Run the client's share of what it has sent. Returns whether more of it could run."""
+        """Run the client's share of commands. Returns whether more of them could run."""
         is_more = not session.closing and self._run_share(session)
         if session.closing and self._is_lost:
             self._forget(session)
