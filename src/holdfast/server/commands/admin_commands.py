@@ -179,8 +179,8 @@ def lastsave(session: Session, argv: list[bytes]) -> Reply:
 )
 def shutdown(session: Session, argv: list[bytes]) -> Reply | Block:
     """Stop the server. Nothing is lost either way; NOSAVE leaves the journal for the next start.
-    While a replica lacks writes, the server waits for it, for shutdown-timeout at most, and ABORT
-    lets it go on. NOW does not wait.
+    While a replica lacks writes, the server waits for it, for shutdown-timeout at most. ABORT ends
+    the shutdown, and the server continues. NOW does not wait.
 
     SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
     """

@@ -1,8 +1,8 @@
 """The end of a server, by SHUTDOWN or by a signal.
 
-While a replica lacks writes, the server waits for it, for `shutdown-timeout` at most. Meanwhile
-clients may read, their writes wait, and SHUTDOWN ABORT ends it. Without replicas the server stops
-at once.
+While a replica lacks writes, the server waits for it, for `shutdown-timeout` at most. During this
+time clients may read, their writes wait, and SHUTDOWN ABORT ends the shutdown. Without replicas the
+server stops at once.
 """
 
 import logging
@@ -31,7 +31,8 @@ class Shutdown:
     def __init__(
         self, engine: "Engine", stop: Callable[[bool, str], None], on_abort: Callable[[], None]
     ) -> None:
-        """`stop`: let the clients go, and end; whether to fold before, and why."""
+        """`stop` disconnects the clients and ends the server. Its arguments are whether to fold
+        before, and the reason."""
         self._engine = engine
         self._stop = stop
         self._on_abort = on_abort
@@ -42,7 +43,7 @@ class Shutdown:
 
     @property
     def left_ms(self) -> int | None:
-        """How long the server waits for its replicas; None: no shutdown is in progress."""
+        """How long the server still waits for its replicas; None if no shutdown is in progress."""
         if self._deadline_s is None:
             return None
         return max(0, int(1000 * (self._deadline_s - self._engine.clock.monotonic_s())))
@@ -73,7 +74,7 @@ class Shutdown:
         return block
 
     def abort(self) -> None:
-        """Raises CommandError if there is nothing to abort."""
+        """End the shutdown; the server continues. Raises CommandError if there is no shutdown."""
         if self._deadline_s is None:
             raise NONE_IN_PROGRESS
         log.warning("the shutdown was aborted by a client")
@@ -90,7 +91,7 @@ class Shutdown:
 
     @property
     def _lacks_writes(self) -> bool:
-        """Whether a replica lacks writes, or will: of the open batch."""
+        """Whether a replica lacks writes, those of the open batch included."""
         primary = self._engine.primary
         is_open = self._engine.keyspace.open_ops and any(True for _ in primary.online())
         return primary.is_ahead or bool(is_open)
@@ -102,7 +103,7 @@ class Shutdown:
         if self._lacks_writes and self.left_ms:
             self._look_later()
             return
-        # Those that still lack writes have had their time.
+        # Replicas that still lack writes have had their time.
         self._engine.primary.waits_at_end = not self._lacks_writes
         self._finish()
 
