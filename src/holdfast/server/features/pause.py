@@ -1,4 +1,4 @@
-"""Pauses: which commands are held, of which sessions, until they end.
+"""Pauses: the commands that they hold, and the sessions that wait for their ends.
 
 CLIENT PAUSE, FAILOVER and SHUTDOWN each have a pause of their own. The end of one leaves the others
 in force, as in Redis.
@@ -14,7 +14,7 @@ from holdfast.server.features.condition import Condition
 from holdfast.server.sessions.session import MONITORING, Session
 from holdfast.server.sessions.session_host import SessionHost
 
-# Whether the script that a command runs may write by its flags; None: there are no flags.
+# Whether the script that a command runs may write, by its flags. None if it has no flags.
 DeclaredToWrite = Callable[[Command, list[bytes]], bool | None]
 
 
@@ -38,7 +38,7 @@ class Pause:
         self._condition = condition
         self._declared_to_write = declared_to_write
         self._pauses: dict[Purpose, OnePause] = {}
-        self._writes_only = False  # all of them
+        self._writes_only = False  # whether all pauses hold only commands that write
         self._held: dict[Session, None] = {}  # in the order in which they go on
 
     @property
@@ -47,12 +47,12 @@ class Pause:
 
     @property
     def held_count(self) -> int:
-        """How many sessions wait for the end. For Redis they are blocked clients."""
+        """How many sessions wait for the end. Redis counts them as blocked clients."""
         return len(self._held)
 
     def begin(self, timeout_ms: int, *, writes_only: bool) -> None:
-        """CLIENT PAUSE. If it is in force already, the later end and the stricter mode of both
-        count."""
+        """Begin the pause of CLIENT PAUSE. If there is one already, the later end and the stricter
+        mode of both count."""
         until_ms = self._host.keyspace.now_ms + timeout_ms
         old = self._pauses.get(Purpose.CLIENT_PAUSE)
         if old is not None:
@@ -68,13 +68,14 @@ class Pause:
         self._update()
 
     def hold_writes(self, purpose: Purpose) -> None:
-        """Until `end`."""
+        """Begin a pause for this purpose, which holds commands that write until `end`."""
         self._pauses[purpose] = OnePause(0, True, None)
         self._update()
 
     def end(self, purpose: Purpose = Purpose.CLIENT_PAUSE) -> None:
-        """Sessions that were held go on, first come, first served, at the end of this turn. Those
-        that another pause holds are held again then, in the same order."""
+        """End a pause. The sessions that were held continue at the end of this turn, in the order
+        in which they were held. Those that another pause holds are then held again, in this
+        order."""
         pause = self._pauses.pop(purpose, None)
         if pause is not None and pause.timer is not None:
             pause.timer.cancel()
@@ -92,10 +93,10 @@ class Pause:
         self._condition.update()
 
     def holds(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        """Monitors are not held: in Redis they count as replicas.
+        """Whether a command is held. Commands of monitors are not: in Redis they count as replicas.
 
-        From the first command on that is asked about, no command writes, so expired keys may stay.
-        (The transaction that began the pause may write on.)"""
+        From the first call during a pause on, no command writes, so expired keys may stay. (The
+        transaction that began the pause may still write.)"""
         if not self.is_on:
             return False
         self._host.keyspace.keeps_expired = True
