@@ -1,5 +1,7 @@
 """The table of runs: every kind of run expands into the rows that it stands for."""
 
+import pytest
+
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.ops import (
     CRDT_FACTS,
@@ -15,7 +17,15 @@ from holdfast.store.change.ops import (
     Op,
     row_op,
 )
-from holdfast.store.change.runs import MANY_MEMBER_RUNS, NEW_KEY_RUNS, RUNS, STEP, rows_in
+from holdfast.store.change.runs import (
+    LIST_RUNS,
+    LIST_RUNS_DOWN,
+    MANY_MEMBER_RUNS,
+    NEW_KEY_RUNS,
+    RUNS,
+    STEP,
+    rows_in,
+)
 from holdfast.store.file.tables import ROWS
 
 KEY = 2000
@@ -107,6 +117,38 @@ def test_elements_that_go() -> None:
     log = ChangeLog()
     log.remove_elements(KEY, -STEP, 2)
     assert rows(log) == [(LIST_ITEMS, KEY, -STEP, None), (LIST_ITEMS, KEY, 0, None)]
+
+
+@pytest.mark.parametrize("step", [STEP, -STEP])
+@pytest.mark.parametrize("element", [b"pushed", None])
+def test_neighbours_at_an_end_of_a_list(step: int, element: bytes | None) -> None:
+    log, owner = ChangeLog(), object()
+    for number in range(3):
+        log.add_at_end(owner, KEY, number * step, element, step)
+    assert log.changes == 3
+    assert rows(log) == [(LIST_ITEMS, KEY, number * step, element) for number in range(3)]
+
+
+def test_a_push_and_a_pop_in_turn_are_rows() -> None:
+    log, owner = ChangeLog(), object()
+    for _ in range(2):
+        log.add_at_end(owner, KEY, 0, b"v", STEP)
+        log.add_at_end(owner, KEY, 0, None, -STEP)
+    assert [op[0] for op in log.ops] == [LIST_ITEMS] * 4
+
+
+def test_elements_that_are_no_neighbours_begin_another_run() -> None:
+    log, owner = ChangeLog(), object()
+    for position in (0, STEP, 3 * STEP, 4 * STEP):
+        log.add_at_end(owner, KEY, position, b"v", STEP)
+    log.add_at_end(owner, KEY, 5 * STEP, None, -STEP)
+    log.add_at_end(owner, KEY, 4 * STEP, None, -STEP)
+    log.add_at_end("another list", KEY + 1, 3 * STEP, None, -STEP)
+    kinds = [LIST_RUNS, LIST_RUNS, LIST_RUNS_DOWN, LIST_ITEMS]
+    assert [op[0] for op in log.ops] == kinds
+    log.end_run()
+    log.add_at_end("another list", KEY + 1, 2 * STEP, None, -STEP)
+    assert [op[0] for op in log.ops] == [*kinds, LIST_ITEMS]
 
 
 def test_fields() -> None:

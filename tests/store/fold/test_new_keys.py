@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store.check import check_file
+from holdfast.store.memory.key import Key
 from holdfast.store.store import FileStore
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
@@ -118,17 +119,23 @@ def test_a_flushed_database_leaves_nothing(store: FileStore) -> None:
 
 @pytest.mark.parametrize("steps", range(12))
 def test_changes_during_a_pass_are_not_lost(store: FileStore, steps: int) -> None:
-    """Whether the pass has read the keys or not, and has written them or not."""
+    """Whether the pass has read the keys or not, has written them or not, and has packed them or
+    not."""
     database = store.keyspace.databases[0]
     names = keys_of_every_kind(store)
     for _ in range(steps):
         store.fold_step()
-    keys = database.space.keys
-    database.set_expiry(keys[b"0"], FAR_MS)
+
+    def key_of(name: bytes) -> Key:
+        key = database.find_row(name)
+        assert key is not None
+        return key
+
+    database.set_expiry(key_of(b"0"), FAR_MS)
     database.set_string(b"5", b"new")
-    database.remove(keys[b"2"])
-    database.remove(keys[b"10"])
-    database.move(keys[b"3"], database, b"2")
+    database.remove(key_of(b"2"))
+    database.remove(key_of(b"10"))
+    database.move(key_of(b"3"), database, b"2")
     database.set_string(b"10", b"another")
     database.find_or_create_as(b"7", Hash).set(b"g", b"new", store.keyspace)
     names -= {b"3"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.ops import KEYS, LIST_ITEMS, SET_MEMBERS, STRINGS, Op, row_op
 from holdfast.store.change.runs import STEP
 from holdfast.store.fold import pending_rows
@@ -128,6 +129,25 @@ def test_rows_in_runs_and_between_them_are_what_a_dict_would_have(seed: int) -> 
     assert len(expected) <= rows.count <= 2 * len(expected)
     stepped(rows.free())
     assert written(rows, LIST_ITEMS) == []
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_pushes_and_pops_in_runs_are_what_a_dict_would_have(seed: int) -> None:
+    rng = random.Random(seed)
+    rows, expected = ChangedRows(), dict[int, bytes | None]()
+    place = 0
+    for _ in range(rng.choice([1, 3, 30])):
+        log, step = ChangeLog(), rng.choice([STEP, -STEP] if rng.random() < 0.3 else [STEP])
+        place += rng.choice([0, 0, 0, rng.randrange(-50, 50)]) * STEP
+        value = rng.choice([b"v", None])
+        for _ in range(rng.choice([1, 2, 40, 3 * SORTED_ROWS])):
+            log.add_at_end(rows, 5, place, value, step)
+            expected[place] = value
+            place += step
+        rows.add(log.ops)
+    found = written(rows, LIST_ITEMS)
+    assert len(found) == len(expected) <= rows.count
+    assert {op[2]: op[3] for op in found} == expected
 
 
 def test_a_run_is_not_sorted_and_comes_in_parts() -> None:

@@ -1,6 +1,7 @@
 """EVAL, EVALSHA, FCALL and SCRIPT. How scripts run is in server/scripts/scripts.py."""
 
 from functools import partial
+from typing import Final
 
 from holdfast.commands.args import parse_int
 from holdfast.commands.table import Keys, command, container, help_reply
@@ -30,7 +31,7 @@ def _keys(access: str, notes: str = "") -> Keys:
 
 
 # The numbers of keys that most calls have: this table is quicker than parsing the number.
-FEW = {b"%d" % count: count for count in range(10)}
+FEW: Final = {b"%d" % count: count for count in range(10)}
 
 
 def _key_count(argv: list[bytes], not_a_number: CommandError = NOT_AN_INTEGER) -> int:
@@ -64,17 +65,21 @@ def eval_ro(session: Session, argv: list[bytes]) -> Reply:
 
 def _show(session: Session, argv: list[bytes]) -> None:
     """Show the script to monitors before the commands that it calls."""
-    if engine_of(session).monitors.sessions:
-        engine_of(session).monitors.show(session, argv)
+    engine = engine_of(session)
+    if engine.monitoring:
+        engine.monitors.show(session, argv)
 
 
 def _load_keys(session: Session, argv: list[bytes]) -> None:
     """Let the script wait for large keys before it has any effect. Keys that are not declared are
     not known here; they are loaded at once when the script needs them."""
+    loading = engine_of(session).loading
+    if loading.has_all(session.db):
+        return
     count = FEW.get(argv[2])
     if count is None:
         count = int(argv[2]) if argv[2].isdigit() and len(argv[2]) < 9 else 0
-    engine_of(session).loading.require(session.db, argv[3 : 3 + count])
+    loading.require(session.db, argv[3 : 3 + count])
 
 
 def _evaluate(session: Session, argv: list[bytes], read_only: bool) -> Reply:

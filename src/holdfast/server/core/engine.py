@@ -102,7 +102,7 @@ class Engine(SessionHost):
         # Output to clients that is no reply to a command.
         self.pubsub = PubSub(self)
         self.monitors = Monitors(clock, self.pubsub)
-        self._monitoring = self.monitors.sessions
+        self.monitoring = self.monitors.sessions
         self.tracking = Tracking(self, self.pubsub)
         self.notifications = Notifications(self, self.pubsub, self.tracking)
         # From an argv to its reply.
@@ -298,7 +298,7 @@ class Engine(SessionHost):
             self._was_slow(session, command, argv, stats, elapsed_ns)
         if is_special:
             self._ran(session, command, argv)
-        if self._monitoring:
+        if self.monitoring:
             self.monitors.feed(session, command, argv)
         if keyspace.ready:
             self.blocking.serve_ready()
@@ -324,7 +324,7 @@ class Engine(SessionHost):
         result = self.invoker.answer(session, command, argv, stats)
         if session.modes & TRACKING:
             self.tracking.remember(session, command, argv)
-        if self._monitoring:
+        if self.monitoring:
             self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
 

@@ -90,6 +90,13 @@ class Loading:
         self._host.outgoing.schedule()
         return True
 
+    def has_all(self, database: Database) -> bool:
+        """Whether memory has all keys of a database, so that nothing is required."""
+        if database.space.needs_file:
+            return False
+        self._host.keyspace.may_wait_at = NEVER
+        return True
+
     def require(self, database: Database, names: Iterable[bytes]) -> None:
         """Raise NotLoadedError unless these keys are in memory. This is for a command that runs
         others, such as EXEC. Other keys that they need are loaded at once; so are all keys if the

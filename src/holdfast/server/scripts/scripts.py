@@ -133,6 +133,7 @@ class Scripts:
         self.invoker = invoker
         self._tracking = tracking
         self._monitors = monitors
+        self._monitoring = monitors.sessions
         self._keyspace = host.keyspace
         self._sandbox: Sandbox | None = None
         self.cache = ScriptCache(host, lambda: self.sandbox)
@@ -209,7 +210,7 @@ class Scripts:
         self.running = running = Running(
             script, argv, key_count, caller, may_write, savepoint, self._now_ns()
         )
-        is_seen = self._monitors.sessions or self.invoker.effects is not None
+        is_seen = self._monitoring or self.invoker.effects is not None
         if caller.modes & (TRACKING | RESTRICTED) or is_seen:
             self.open_to = NOTHING
         elif may_write and condition.refusal is None and not condition.is_out_of_memory:
@@ -337,7 +338,7 @@ class Scripts:
         caller = running.caller
         if caller.modes & TRACKING and "readonly" in command.flags:
             self._tracking.remember_keys(caller, running.keys)
-        if self._monitors.sessions:
+        if self._monitoring:
             self._monitors.feed(session, command, argv)
 
     def may_call(self, argv: list[bytes]) -> bool:

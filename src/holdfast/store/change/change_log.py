@@ -1,12 +1,14 @@
 """The log to which values report their changes: the batch that is being built."""
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.store.change.fold_state import FoldState
 from holdfast.store.change.intents import ChangeIntent, Intent, ListEndIntent, StringsIntent
-from holdfast.store.change.ops import FIRST_ID, KeyId, Op, RowOp, Run
+from holdfast.store.change.ops import FIRST_ID, KeyId, Op, RowOp, Run, list_item
 from holdfast.store.change.runs import (
     FIELD_RUNS,
+    LIST_RUNS,
+    LIST_RUNS_DOWN,
     MANY_FIELD_RUNS,
     MANY_MEMBER_RUNS,
     MEMBER_RUNS,
@@ -20,6 +22,8 @@ from holdfast.store.change.runs import (
 )
 from holdfast.store.change.stream_blocks import close_run
 from holdfast.store.change.undo import Undo
+
+NO_BODY: Final[list[Any]] = []  # of a run that is not open, or has one row so far
 
 
 class ChangeLog:
@@ -77,16 +81,19 @@ class ChangeLog:
     def end_run(self) -> None:
         """Close the last run, because `ops` are taken away now, or because the operations that
         follow may be undone."""
-        self._run: list[Any] = []  # the body of the open run
-        self._run_op: Run | None = None  # it stays open as long as it is the last of `ops`
-        # The owner is a stream, hash or set; or None for strings of existing keys; or a space for
-        # new keys in it; or the log itself for elements of several hashes or sets.
+        self._run: list[Any] = NO_BODY  # the body of the open run
+        self._run_op: Op | None = None  # it stays open as long as it is the last of `ops`
+        # The owner is a stream, list, hash or set; or None for strings of existing keys; or a space
+        # for new keys in it; or the log itself for elements of several hashes or sets.
         self._run_owner: object = None
-        self._run_next_id = 0  # the id that a new key must have to be a part of the run
+        # The id that a new key, or the position that an element of a list, must have to be a part
+        # of the run.
+        self._run_next = 0
+        self._run_step = 0  # from one element of a list to the next
         # A run of new keys stays open as long as their ids follow each other, also if operations on
         # elements come between. The row of another key ends it, because that key may have had the
         # name of a new key for a while.
-        self._new_keys: list[Any] = []
+        self._new_keys: list[Any] = NO_BODY
         self._new_keys_op: Run | None = None
         self._new_keys_at = 0  # the index in `ops`
         self._new_keys_space: object = None
@@ -126,7 +133,7 @@ class ChangeLog:
             ops
             and ops[-1] is self._run_op
             and self._run_owner is owner
-            and self._run_next_id == key_id
+            and self._run_next == key_id
         ):
             self.recorded += 2  # its row, and that of its string
             run = self._run
@@ -138,7 +145,7 @@ class ChangeLog:
             ops.append(op)
         run.append(name)
         run.append(value)
-        self._run_next_id = key_id + 1
+        self._run_next = key_id + 1
 
     def add_new_key(
         self, owner: object, space_id: int, type_name: str, key_id: int, name: bytes
@@ -205,6 +212,35 @@ class ChangeLog:
         run: list[Any] = [max_deleted_id, entries_added, entry_id, fields]
         self._begin_run(STREAM_RUNS, key_id, owner, run)
         self.open_runs.append(run)
+
+    def add_at_end(
+        self, owner: object, key_id: KeyId, position: int, element: bytes | None, step: int
+    ) -> None:
+        """Report an element that was pushed to a list or popped (None). The next one of its kind is
+        a `step` further on: a run of pushes at one end, or of pops, is one operation. (The first is
+        a row, because pushes and pops in turn are no runs.)"""
+        ops = self.ops
+        if (
+            ops
+            and ops[-1] is self._run_op
+            and self._run_owner is owner
+            and self._run_next == position
+            and self._run_step == step
+        ):
+            run = self._run
+            if run is NO_BODY:
+                first = ops[-1]
+                self._run = run = [first[3]]
+                table = LIST_RUNS if step > 0 else LIST_RUNS_DOWN
+                self._run_op = ops[-1] = Run((table, key_id, first[2], run))
+            run.append(element)
+            self.recorded += 1
+        else:
+            row = list_item(key_id, position, element)
+            self._run, self._run_op, self._run_owner = NO_BODY, row, owner
+            self._run_step = step
+            ops.append(row)
+        self._run_next = position + step
 
     def add_elements(self, key_id: KeyId, position: int, elements: list[bytes]) -> None:
         """Report elements of a list, from that position on."""

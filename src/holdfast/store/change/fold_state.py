@@ -87,10 +87,11 @@ class FoldState(Generic[K]):
 
     def is_ahead_of_file(self, key_id: int) -> bool:
         """Whether memory has a newer row of this key than the tables."""
+        # (To look into an empty dict costs compiled code an object for the id.)
         return (
             key_id >= self.folded_below_id
-            or key_id in self.unfolded
-            or key_id in self.unfolded_in_pass
+            or (bool(self.unfolded) and key_id in self.unfolded)
+            or (bool(self.unfolded_in_pass) and key_id in self.unfolded_in_pass)
         )
 
     def changed_key(self, key_id: int) -> K | None:

@@ -39,6 +39,7 @@ NEW_KEY_RUNS: Final = 25
 # (26 are parts of strings, 27 is a table: see ops.py.)
 MANY_FIELD_RUNS: Final = 28
 MANY_MEMBER_RUNS: Final = 29
+LIST_RUNS_DOWN: Final = 30
 
 # From one position on the grid of a list to the next. A power of two.
 STEP: Final = 1 << 20
@@ -95,6 +96,13 @@ def _list_rows(key_id: int, first: Any, body: Any) -> list[RowOp]:
     return [
         RowOp((LIST_ITEMS, key_id, first + place * STEP, element))
         for place, element in enumerate(list_run_elements(body))
+    ]
+
+
+def _list_rows_down(key_id: int, first: Any, body: list[Any]) -> list[RowOp]:
+    return [
+        RowOp((LIST_ITEMS, key_id, first - place * STEP, element))
+        for place, element in enumerate(body)
     ]
 
 
@@ -167,6 +175,8 @@ RUNS: Final[dict[int, Callable[[int, Any, Any], list[RowOp]]]] = {
     # `sub` is the position of the first element. The body has the elements, or a number: so many
     # elements are gone.
     LIST_RUNS: _list_rows,
+    # The same, from the first position down. The body has the elements; None for each that is gone.
+    LIST_RUNS_DOWN: _list_rows_down,
     # Strings of several keys; the key id of the run is 0. The body: key id, value, key id, value, …
     STRING_RUNS: _string_rows,
     # New keys, which do not expire, and their strings. The key id is that of the first key, and the

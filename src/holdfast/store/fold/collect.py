@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+from holdfast.store.change.fold_state import FoldState
 from holdfast.store.change.ops import HASH_FIELDS, SET_MEMBERS, key_row
 from holdfast.store.fold.pending_rows import SORTED_ROWS, ChangedRows, in_order
 from holdfast.store.memory.key import Key, Space
@@ -65,22 +66,27 @@ def collect_new_keys(
         if type(value) is bytes:
             part.string_ids.append(key_id)
             part.strings.append(value)
-        elif isinstance(value, Ordered) and value.is_read_whole:
-            if len(value) <= MOST_WHOLE:
-                added = part.add_elements(key_id, value)
-                if not added:
-                    names = value.sorted_names()
-                    rows.take(value.table, key_id, names, value.rows(names))
-                    added = len(names)
-                count += added
-            else:  # it has grown since the pass began
-                part.hand_to(rows)
-                names = value.sorted_names()
-                for start in range(0, len(names), COLLECTED_ROWS):
-                    some = names[start : start + COLLECTED_ROWS]
-                    rows.take(value.table, key_id, some, value.rows(some))
-                    yield
-                part, count = _Part(), 0
+            continue
+        if not isinstance(value, Ordered):
+            continue
+        elements: Ordered[Any] = value  # (so that compiled code knows its attributes)
+        if not elements.is_read_whole:
+            continue
+        if len(elements) <= MOST_WHOLE:
+            added = part.add_elements(key_id, elements)
+            if not added:
+                names = elements.sorted_names()
+                rows.take(elements.table, key_id, names, elements.rows(names))
+                added = len(names)
+            count += added
+        else:  # it has grown since the pass began
+            part.hand_to(rows)
+            names = elements.sorted_names()
+            for start in range(0, len(names), COLLECTED_ROWS):
+                some = names[start : start + COLLECTED_ROWS]
+                rows.take(elements.table, key_id, some, elements.rows(some))
+                yield
+            part, count = _Part(), 0
     part.hand_to(rows)
     yield
     return dead
@@ -151,16 +157,16 @@ class _Elements:
         self.ordinals: list[int] = []
 
 
-def collect_elements(
-    changed: list[tuple[Ordered[Any], list[bytes]]], rows: ChangedRows, read_from_id: int
-) -> Generator[None]:
-    """Take elements of hashes and sets, in the order of keys. `changed` has collections, each with
-    the names of its elements that changed. The pass reads keys from `read_from_id` on as a
-    whole."""
+def collect_elements(state: FoldState[Key], rows: ChangedRows) -> Generator[None]:
+    """Take the elements of hashes and sets that were noted for this pass, in the order of keys."""
+    changed: list[tuple[Ordered[Any], list[bytes]]] = state.elements_in_pass
+    read_from_id = state.read_from_id
     by_id: dict[int, tuple[Ordered[Any], list[bytes]]] = {}
     for start in range(0, len(changed), SORTED_ROWS):
         for value, noted in changed[start : start + SORTED_ROWS]:
             value.forget_list(noted)
+            if len(value) >= state.large_from:
+                state.large[value.id] = value
             known = by_id.get(value.id)  # noted for a pass that failed, and again for this one
             by_id[value.id] = (value, noted if known is None else known[1] + noted)
         yield

@@ -373,7 +373,7 @@ class Fold:
             while some := list(islice(unwritten, COLLECTED_ROWS)):
                 rows.add(some)
                 yield
-            yield from collect_elements(state.elements_in_pass, rows, state.read_from_id)
+            yield from collect_elements(state, rows)
             created = state.created_in_pass()
             shown = self._spaces_shown(rows)
             shows = self.keyspace.shows

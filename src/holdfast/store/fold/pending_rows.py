@@ -34,6 +34,7 @@ from holdfast.store.change.ops import (
 from holdfast.store.change.runs import (
     FIELD_RUNS,
     LIST_RUNS,
+    LIST_RUNS_DOWN,
     MANY_FIELD_RUNS,
     MANY_MEMBER_RUNS,
     MEMBER_RUNS,
@@ -210,16 +211,22 @@ class RowsOfKey:
         after[sub] = value
         return len(after) - count
 
-    def add_elements(self, first: int, values: list[Any]) -> int:
-        """Elements of a list from a position on; None for each that is gone."""
-        places = range(first, first + len(values) * STEP, STEP)
+    def add_elements(self, first: int, values: list[Any], step: int) -> int:
+        """Elements of a list from a position on, a step apart; None for each that is gone."""
+        places = range(first, first + len(values) * step, step)
         subs = self._subs
-        if self._after is None and not (subs and (first <= subs[-1] or self._descends)):
-            subs += places
-            self._values += values
-            while len(subs) >= self._longest:
-                self._pack()
-            return len(values)
+        if self._after is None:
+            descends = step < 0
+            if len(subs) <= 1 and self._packed is None:
+                self._descends = descends
+            if self._descends is descends and (
+                not subs or (first < subs[-1] if descends else first > subs[-1])
+            ):
+                subs += places
+                self._values += values
+                while len(subs) >= self._longest:
+                    self._pack()
+                return len(values)
         count = 0
         for place, value in zip(places, values, strict=True):
             count += self.add(place, value)
@@ -414,8 +421,10 @@ class ChangedRows:
         a row of a table that came later.)"""
         if table in READ_FROM_MEMORY:
             return 0
-        if table == LIST_RUNS:
-            count = self._of_key(LIST_ITEMS, key_id).add_elements(sub, list_run_elements(body))
+        if table in (LIST_RUNS, LIST_RUNS_DOWN):
+            step = STEP if table == LIST_RUNS else -STEP
+            elements = list_run_elements(body)
+            count = self._of_key(LIST_ITEMS, key_id).add_elements(sub, elements, step)
             self.elements += count
             return count
         if table != STREAM_RUNS:

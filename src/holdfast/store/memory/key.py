@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from holdfast.store.memory.packed_keys import SLOT_BYTES
-from holdfast.store.values.registry import TYPE_NAMES, Value
+from holdfast.store.values.registry import TYPE_NAMES, Value, nbytes_of
 
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
 KEY_OVERHEAD: Final = 256
@@ -49,9 +49,7 @@ class Key:
 
     @property
     def nbytes(self) -> int:
-        value = self.value
-        size = len(value) if isinstance(value, bytes) else value.nbytes
-        return KEY_OVERHEAD + len(self.name) + size
+        return KEY_OVERHEAD + len(self.name) + nbytes_of(self.value)
 
 
 def id_of(key: Key) -> int:

@@ -5,7 +5,7 @@ long for the same reason as database.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import StorageError
 from holdfast.store.change.change_log import ChangeLog, RewrittenRow
@@ -33,7 +33,7 @@ from holdfast.store.memory.key import NOT_LOADED, Key, Space
 from holdfast.store.memory.lazy_free import Freeing
 from holdfast.store.memory.lfu import Frequencies
 from holdfast.store.memory.loads import Load, Loads, NotLoadedError
-from holdfast.store.memory.packed_keys import LONGEST, SLOT_BYTES, PackedKeys
+from holdfast.store.memory.packed_keys import LONGEST, SLOT_BYTES, Packed, PackedKeys
 from holdfast.store.memory.packing import body_of, value_of
 from holdfast.store.memory.renamed import Renamed
 from holdfast.store.memory.string_parts import edit
@@ -534,7 +534,7 @@ class Keyspace(ChangeLog):
         if packed is None:
             return None
         before: int = packed.nbytes
-        taken = packed.take(name)
+        taken: Packed | None = packed.take(name)
         if taken is None:
             return None
         key_id, kind, accessed_s, expires_at_ms, body = taken
@@ -570,11 +570,12 @@ class Keyspace(ChangeLog):
 
     def has_unwritten_value(self, key: Key) -> bool:
         """Whether the fold still has to read the value from memory."""
-        value = key.value
+        value, state = key.value, self.fold_state
         if not isinstance(value, Ordered):
-            return self.fold_state.is_due(key.dirty_in_fold)
-        is_whole = value.is_read_whole and key.id >= self.fold_state.folded_below_id
-        return is_whole or self.fold_state.is_due(value.dirty_in_fold)
+            return state.is_due(key.dirty_in_fold)
+        elements: Ordered[Any] = value  # (so that compiled code knows its attributes)
+        is_whole = elements.is_read_whole and key.id >= state.folded_below_id
+        return is_whole or state.is_due(elements.dirty_in_fold)
 
     def unwritten_rows(self) -> Iterator[RowOp]:
         """Rows that the running pass reads from memory, except elements of hashes and sets.

@@ -140,7 +140,13 @@ class Hash(Ordered[Field]):
         if self._deadlines:
             return 0
         elements = self._elements
-        for name in elements if len(elements) == 1 else self.sorted_names():
+        if len(elements) == 1:
+            for name, field in elements.items():
+                names.append(name)
+                values.append(field[0])
+                ordinals.append(field[1])
+            return 1
+        for name in self.sorted_names():
             field = elements[name]
             names.append(name)
             values.append(field[0])

@@ -18,7 +18,7 @@ from holdfast.store.values.score_index import Ranking
 ELEMENT_OVERHEAD: Final = 160
 
 FIRST_ORDINAL: Final = 1  # because cursor 0 means "from the beginning"
-CHUNK = 512  # places; closing the holes of a chunk takes 20 µs
+CHUNK: Final = 512  # places; closing the holes of a chunk takes 20 µs
 # from so many elements on, places are kept up to date, because building them takes long
 ALWAYS_PLACED: Final = 1024
 SETTLED: Final = 500  # elements in a slice of `settle`, about 0.3 ms
@@ -65,13 +65,17 @@ class Places:
         # a chunk may begin with a higher ordinal, but with no lower one
         self._firsts = [ordinals[at] for at in starts]
 
-    def append(self, name: bytes, ordinal: int) -> None:
+    def append(self, name: bytes, ordinal: Any) -> None:
+        """(The ordinal is an int. It is passed as an object, so that compiled code keeps the one
+        that the element has, and makes no other.)"""
         chunks = self.chunks
-        if not chunks or len(chunks[-1].names) >= CHUNK:
-            chunks.append(PlacesChunk([], []))
+        chunk = chunks[-1] if chunks else None
+        if chunk is None or len(chunk.names) >= CHUNK:
+            chunk = PlacesChunk([], [])
+            chunks.append(chunk)
             self._firsts.append(ordinal)
-        chunks[-1].names.append(name)
-        chunks[-1].ordinals.append(ordinal)
+        chunk.names.append(name)
+        chunk.ordinals.append(ordinal)
 
     def remove(self, ordinal: int) -> None:
         at = bisect_right(self._firsts, ordinal) - 1
@@ -256,8 +260,6 @@ class Ordered(Generic[E]):
         pass began, or the element is new."""
         state = log.fold_state
         state.dirty_element_count += 1
-        if len(self._elements) >= state.large_from:
-            state.large[self.id] = self
         if self.dirty_in_fold != state.next_fold:
             if self.id >= state.whole_from_id:
                 if len(self._elements) <= MOST_WHOLE:
@@ -293,13 +295,14 @@ class Ordered(Generic[E]):
         raise NotImplementedError
 
     def _insert(
-        self, name: bytes, element: E, ordinal: int, nbytes: int, log: ChangeLog | None
+        self, name: bytes, element: E, ordinal: Any, nbytes: int, log: ChangeLog | None
     ) -> None:
         """Add an element that does not exist. Its ordinal is `_next`; when a removal is undone, it
-        is the old one."""
+        is the old one. (It is passed as an object: see `Places.append`.)"""
         self._elements[name] = element
-        if ordinal >= self._next:
-            self._next = ordinal + 1
+        number: int = ordinal
+        if number >= self._next:
+            self._next = number + 1
             if self._places is not None:
                 self._places.append(name, ordinal)
             elif len(self._elements) >= ALWAYS_PLACED and not self._is_shuffled:

@@ -31,7 +31,8 @@ class ListEnds(Elements):
         starts = self._starts
         nbytes = 0
         chunk = self._nodes[0] if self._length else None
-        for value in values:
+        pushed = values if isinstance(values, list) else list(values)
+        for value in pushed:
             if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
                 chunk = self._grow_left(log)
             if chunk.explicit is None:
@@ -41,20 +42,21 @@ class ListEnds(Elements):
                 chunk.first = pos = grid_before(chunk.first)
                 chunk.explicit.insert(0, pos)
             chunk.values.insert(0, value)
-            starts[0] -= 1
+            starts[0] = starts[0] - 1  # with -= compiled code subtracts objects
             self._length += 1
             nbytes += len(value) + ELEMENT_OVERHEAD
-            self._tell(log, PUSH_LEFT, pos, value, None)
+            self._tell(log, PUSH_LEFT, pos, value, None, -STEP)
         self.nbytes += nbytes
         log.used_bytes += nbytes
 
     def push_right(self, values: Sequence[bytes], log: ChangeLog) -> None:
-        if len(values) >= MANY and self._may_run(log):
-            self._push_run(values, log)
+        pushed = values if isinstance(values, list) else list(values)
+        if len(pushed) >= MANY and self._may_run(log):
+            self._push_run(pushed, log)
             return
         nbytes = 0
         chunk = self._nodes[-1] if self._length else None
-        for value in values:
+        for value in pushed:
             if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
                 chunk = self._grow_right(log)
             if chunk.explicit is None:
@@ -65,13 +67,12 @@ class ListEnds(Elements):
             chunk.values.append(value)
             self._length += 1
             nbytes += len(value) + ELEMENT_OVERHEAD
-            self._tell(log, PUSH_RIGHT, pos, value, None)
+            self._tell(log, PUSH_RIGHT, pos, value, None, STEP)
         self.nbytes += nbytes
         log.used_bytes += nbytes
 
-    def _push_run(self, values: Sequence[bytes], log: ChangeLog) -> None:
+    def _push_run(self, pushed: list[bytes], log: ChangeLog) -> None:
         """Push many to the right, one chunk at a time."""
-        pushed = values if isinstance(values, list) else list(values)
         start = 0
         chunk = self._nodes[-1] if self._length else None
         while start < len(pushed):
@@ -105,7 +106,7 @@ class ListEnds(Elements):
                 chunk.first = chunk.explicit[0]
         if not chunk.values:
             del self._nodes[0], self._starts[0]
-        self._popped(pos, value, POP_LEFT, log)
+        self._popped(pos, value, POP_LEFT, log, STEP)
         return value
 
     def pop_right_one(self, log: ChangeLog) -> bytes:
@@ -120,15 +121,15 @@ class ListEnds(Elements):
             pos = chunk.explicit.pop()
         if not chunk.values:
             del self._nodes[-1], self._starts[-1]
-        self._popped(pos, value, POP_RIGHT, log)
+        self._popped(pos, value, POP_RIGHT, log, -STEP)
         return value
 
-    def _popped(self, pos: int, value: bytes, where: int, log: ChangeLog) -> None:
+    def _popped(self, pos: int, value: bytes, where: int, log: ChangeLog, step: int) -> None:
         self._length -= 1
         nbytes = len(value) + ELEMENT_OVERHEAD
         self.nbytes -= nbytes
         log.used_bytes -= nbytes
-        self._tell(log, where, pos, None, value)
+        self._tell(log, where, pos, None, value, step)
 
     def pop_left(self, count: int, log: ChangeLog) -> list[bytes]:
         """Pop up to `count` elements, in order."""
@@ -245,13 +246,20 @@ class ListEnds(Elements):
         return log.undo is None and not log.states_intents
 
     def _tell(
-        self, log: ChangeLog, where: int, pos: int, new: bytes | None, old: bytes | None
+        self,
+        log: ChangeLog,
+        where: int,
+        pos: int,
+        new: bytes | None,
+        old: bytes | None,
+        step: int,
     ) -> None:
-        """Report one element that was pushed or popped at an end."""
+        """Report one element that was pushed or popped at an end. The next one is a `step` further
+        on."""
         if log.states_intents:
             log.intend_at_end(where, self.id, pos, new)
         else:
-            log.ops.append(list_item(self.id, pos, new))
+            log.add_at_end(self, self.id, pos, new, step)
         if log.undo is not None:
             log.undo.append(RowUndo(LIST_ITEMS, self, pos, old))
 

@@ -5,12 +5,13 @@ collections: their value is `bytes`, and their single row is written with the ro
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.ops import HASH_FIELDS, LIST_ITEMS, SET_MEMBERS, ZSET_MEMBERS
 from holdfast.store.change.undo import RowUndo
 from holdfast.store.values.hash import Hash
+from holdfast.store.values.insertion_order import Ordered
 from holdfast.store.values.list import List
 from holdfast.store.values.set import Set
 from holdfast.store.values.stream import ROWS as STREAM_ROWS
@@ -67,9 +68,21 @@ COLLECTIONS: dict[str, CollectionType] = {
     )
 }
 
-TYPE_NAMES: dict[type, str] = {bytes: "string"} | {
+TYPE_NAMES: Final[dict[type, str]] = {bytes: "string"} | {
     kind.cls: kind.name for kind in COLLECTIONS.values()
 }
+
+
+def nbytes_of(value: Value) -> int:
+    """The counted memory of a value. (Compiled code would look up the attribute of a Protocol by
+    its name, for each new key and for each key that is packed.)"""
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, Ordered):
+        elements: Ordered[Any] = value
+        return elements.nbytes
+    return value.nbytes
+
 
 # For all types: how a row operation is applied, by table.
 APPLY = {table: apply for kind in COLLECTIONS.values() for table, apply in kind.apply.items()}
