@@ -83,7 +83,7 @@ def failing_at_each_step(
     return images
 
 
-@pytest.mark.parametrize("start", range(3))
+@pytest.mark.parametrize("start", range(6))
 @pytest.mark.parametrize("version", [3, SCHEMA_VERSION - 1, SCHEMA_VERSION])
 def test_a_migration_that_is_killed_loses_nothing(tmp_path: Path, version: int, start: int) -> None:
     def kill(disk: Disk, image: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_migration_that_is_killed_loses_nothing(tmp_path: Path, version: int, 
         verify(image / "a.db")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("version", [3, SCHEMA_VERSION - 1, SCHEMA_VERSION])
 def test_a_migration_without_power_loses_nothing(tmp_path: Path, version: int, seed: int) -> None:
     rng = random.Random(seed)
