@@ -147,7 +147,7 @@ class FileStore:
     max_bytes = 0  # of values in memory; 0: no limit
     life: Life | None = None  # of an active-active server
     _used_bytes_before = 0  # when `make_room` last ran
-    owed_slices = 0  # slices of the fold that earlier turns did not do
+    _owed_slices = 0  # slices of the fold that earlier turns did not do
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class FileStore:
             keyspace.tables = tables
             keyspace.forget()
         self.folding = Fold(self._connection, self.journal, keyspace)
-        self.owed_slices = 0
+        self._owed_slices = 0
         self._eviction = Eviction(keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self._place = Place(self.path, self._connection)
@@ -306,19 +306,25 @@ class FileStore:
         """Whether `keep_up` or `make_room` would do something."""
         return self.folding.is_behind or 0 < self.max_bytes < self.keyspace.used_bytes
 
+    @property
+    def owed_slices(self) -> int:
+        """How many slices of the fold earlier turns did not do. They may be done meanwhile: an idle
+        server folds without `keep_up`."""
+        return self._owed_slices if self.folding.is_behind else 0
+
     def keep_up(self, new_ops: int) -> None:
         """If the fold is behind, do some slices, in proportion to the operations of this turn."""
         folding = self.folding
         due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
-        is_flooded = due > MOST_SLICES and self.owed_slices > MOST_OWED_SLICES
-        self.owed_slices += due
-        until_s = thread_time() + SLICES_S * (1 + self.owed_slices / OWED_SLICES)
-        for _ in range(min(due if is_flooded else MOST_SLICES, self.owed_slices)):
+        is_flooded = due > MOST_SLICES and self._owed_slices > MOST_OWED_SLICES
+        self._owed_slices += due
+        until_s = thread_time() + SLICES_S * (1 + self._owed_slices / OWED_SLICES)
+        for _ in range(min(due if is_flooded else MOST_SLICES, self._owed_slices)):
             if not folding.is_behind:
-                self.owed_slices = 0
+                self._owed_slices = 0
                 return
             folding.step()
-            self.owed_slices -= 1
+            self._owed_slices -= 1
             if not is_flooded and thread_time() >= until_s:
                 return
 
@@ -385,7 +391,7 @@ class FileStore:
         try:
             self.keyspace.forget()
             self.folding = Fold(self._connection, self.journal, self.keyspace)
-            self.owed_slices = 0
+            self._owed_slices = 0
             recover(self.keyspace, self.journal, self.folding, unseen)
         except apsw.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error

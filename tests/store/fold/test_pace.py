@@ -65,6 +65,18 @@ def test_a_turn_is_not_held_up_by_all_that_was_put_off(tmp_path: Path, steps: li
     opened.abandon()
 
 
+def test_nothing_is_owed_when_all_is_folded(tmp_path: Path, steps: list[Fold]) -> None:
+    """An idle server folds without `keep_up`. Links of peers wait while much is owed, and a server
+    that only they write to would not call `keep_up` again."""
+    opened = behind(tmp_path / "a.db")
+    opened.keep_up(1_000_000)
+    assert opened.owed_slices > 1000
+    opened.fold()
+    assert not opened.has_work_waiting
+    assert opened.owed_slices == 0
+    opened.abandon()
+
+
 def test_under_a_load_that_the_fold_cannot_follow_each_turn_pays_for_itself(
     tmp_path: Path, steps: list[Fold], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +125,7 @@ def test_a_turn_that_owes_little_folds_for_a_millisecond(
     monkeypatch.setattr(store, "thread_time", Cpu())
     done = []
     for owed in (0, store.OWED_SLICES * 8, store.OWED_SLICES * 1000):
-        opened.owed_slices = owed
+        opened._owed_slices = owed
         steps.clear()
         opened.keep_up(0)
         done.append(len(steps))
