@@ -103,6 +103,8 @@ def test_of_very_many_users_some_are_shown(
 
 def test_names_that_clients_users_and_errors_have_stay_text(server_port: int) -> None:
     with RawClient.connect(server_port) as raw, RawClient.connect(server_port) as other:
+        # The page shows the most frequent errors, and other tests have used this server.
+        raw.command("CONFIG", "RESETSTAT")
         raw.command("CONFIG", "SET", "slowlog-log-slower-than", "0")
         raw.command("CLIENT", "SETNAME", HOSTILE)
         raw.command("ACL", "SETUSER", HOSTILE, "on", "nopass", f"~{HOSTILE}", "+@all", "-get")
