@@ -158,8 +158,8 @@ class SnapshotProcess:
             self._primary.sent(replica, has_mark=bool(mark))
 
     async def _send_pieces(self, session: Session, file: SnapshotFile) -> None:
-        """All that is written, and what is being written as it comes. If no more of it comes, the
-        primary closes the session."""
+        """Send the bytes of the file, while another process still writes it. If that process writes
+        no more, the primary closes the session."""
         at, silent_s = 0, 0.0
         while not session.closing:
             is_last = file.is_complete
