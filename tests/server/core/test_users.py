@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigError
+from holdfast.server.auth.acl import User
 from holdfast.server.config.config import Config
 from holdfast.server.core.users import configured_users
 from tests.harness import HoldfastServer, RedisServer
@@ -170,3 +171,23 @@ def test_the_log_groups_what_happens_within_a_minute() -> None:
     here.clock.advance(61)
     peer.command("AUTH", "y", "p")
     assert [(entry.username, entry.count) for entry in log] == [(b"y", 1), (b"y", 2)]
+
+
+@pytest.mark.source_only
+def test_a_change_of_a_user_makes_no_line_of_any_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line takes milliseconds, so a change among hundreds of users took a second. Only CONFIG
+    REWRITE and ACL LIST need lines."""
+    made = []
+
+    def line_of(user: User) -> bytes:
+        made.append(user.name)
+        return b"user " + user.name
+
+    monkeypatch.setattr("holdfast.server.core.users.line_of", line_of)
+    peer = InProcess({}).peer()
+    for name in ("al", "bo", "al"):
+        assert peer.command("ACL", "SETUSER", name, "on", "+get") == b"+OK\r\n"
+    assert peer.command("ACL", "DELUSER", "bo") == b":1\r\n"
+    assert made == []
+    peer.command("ACL", "LIST")
+    assert made == [b"al", b"default"]

@@ -63,7 +63,9 @@ def rewrite(session: Session, argv: list[bytes]) -> Reply:
 
     CONFIG REWRITE
     """
-    engine_of(session).config.rewrite()
+    engine = engine_of(session)
+    engine.users.keep()
+    engine.config.rewrite()
     return OK
 
 

@@ -170,6 +170,7 @@ class Users:
         self.by_name = configured_users(host.config)
         self.default = self.by_name[b"default"]
         self.log: deque[LogEntry] = deque()  # newest first
+        self._have_changed = False  # since `keep`
 
     def names(self) -> list[bytes]:
         return sorted(self.by_name)
@@ -279,14 +280,14 @@ class Users:
             user.become(changed)
             self._update_sessions()
             self._close_sessions(asker, lambda s: s.user is user and self._hears_too_much(s))
-        self._keep()
+        self._have_changed = True
 
     def delete(self, asker: Session, name: bytes) -> bool:
         user = self.by_name.pop(name, None)
         if user is None:
             return False
         self._close_sessions(asker, lambda session: session.user is user)
-        self._keep()
+        self._have_changed = True
         return True
 
     def use_requirepass(self) -> None:
@@ -315,10 +316,12 @@ class Users:
         path = Path(self._config.path(self._config.aclfile))
         replace_file(path, b"".join([line + b"\n" for line in self.lines()]), new_mode=0o600)
 
-    def _keep(self) -> None:
-        """Keep the users for CONFIG REWRITE, which writes none if there is an ACL file."""
-        if not self._config.aclfile:
+    def keep(self) -> None:
+        """Keep changed users in the configuration, for CONFIG REWRITE, which writes none if there
+        is an ACL file. Not at each change, because a line takes milliseconds to make."""
+        if self._have_changed and not self._config.aclfile:
             self._config.user = tuple(tuple(line.split(b" ")[1:]) for line in self.lines())
+            self._have_changed = False
 
     def _update_sessions(self) -> None:
         for session in self._host.sessions.values():
