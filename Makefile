@@ -182,7 +182,7 @@ faults: install
 	@scripts/install-oracle
 	@scripts/install-libraries
 	@scripts/install-browser
-	@$(PYTEST) tests/browser tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/migration tests/server/replica tests/testing -m slow $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
 
 # Minutes of mixed load, then a check of all data: make soak ARGS="--minutes 30 --kills"
 soak: install
