@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import enum
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,39 @@ def test_a_file_that_is_open_is_refused_with_the_process_that_has_it(tmp_path: P
                 holdfast.open(tmp_path / "a.db")
 
     asyncio.run(main())
+
+
+# In a process of their own: to fork a test's process, with all its threads, would be a gamble.
+FORKS = """
+import asyncio, os, sys
+import holdfast
+
+db = holdfast.open(sys.argv[1])  # as at the top of a module that a forking server loads first
+
+
+async def use(task):
+    try:
+        print(await task(), flush=True)
+    except holdfast.HoldfastError as error:
+        print(error, flush=True)
+    finally:
+        await db.close()
+
+
+for _ in range(2):
+    if not os.fork():
+        asyncio.run(use(lambda: db.execute("INCR", "n")))
+        os._exit(0)
+    os.wait()
+asyncio.run(use(lambda: db.execute("INCR", "n")))
+"""
+
+
+def test_forked_processes_are_refused_and_do_no_harm(tmp_path: Path) -> None:
+    argv = [sys.executable, "-W", "error", "-c", FORKS, str(tmp_path / "a.db")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=50)
+    refusal = "the database was opened before a fork: open it in the process that uses it"
+    assert (done.stdout.splitlines(), done.stderr) == ([refusal, refusal, "1"], "")
 
 
 def test_error_replies_are_raised_and_replies_are_plain_python() -> None:

@@ -1,6 +1,7 @@
 """A database in this process: the server's commands and durability, without a socket."""
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -18,6 +19,7 @@ from holdfast.store.store import Store, open_store
 Argument = str | bytes | int | float
 
 IS_CLOSED = "the database is closed"
+IS_FORKED = "the database was opened before a fork: open it in the process that uses it"
 
 # Commands that change their session. `LocalDatabase.execute` shares sessions between its callers,
 # so these commands need a `Conversation`.
@@ -126,14 +128,18 @@ class LocalDatabase:
         self.engine = Engine(store, config)
         self._cron = Cron(self.engine)
         self._store = store
+        self._pid = os.getpid()
         self._idle: list[Conversation] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
     def check_open(self) -> None:
-        """Raise HoldfastError if the database is closed or belongs to another event loop."""
+        """Raise HoldfastError if the database is closed, or belongs to another event loop or
+        process. A fork shares the lock of the file, which therefore does not keep it out."""
         if self._closed:
             raise HoldfastError(IS_CLOSED)
+        if os.getpid() != self._pid:
+            raise HoldfastError(IS_FORKED)
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -167,8 +173,9 @@ class LocalDatabase:
         return Conversation(self)
 
     async def close(self) -> None:
-        """Write everything into the tables and close the file. A second call does nothing."""
-        if self._closed:
+        """Write everything into the tables and close the file. A second call does nothing, and so
+        does a call in a forked process: file and lock belong to the process that opened them."""
+        if self._closed or os.getpid() != self._pid:
             return
         if self._loop is not None:
             self._cron.stop()
