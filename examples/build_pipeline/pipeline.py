@@ -19,11 +19,12 @@ from holdfast.builds import BuildFailed, Run, State
 from stages import builds_of
 
 URL = os.environ.get("HOLDFAST_URL", "redis://127.0.0.1:6379")
+QUEUE = "pipeline"  # of its own: the worker could not run builds of other programs
 
 
 async def enqueue(stages: Mapping[str, Any], number: int) -> None:
     async with holdfast.connect(URL) as client:
-        queue = BuildQueue(client)
+        queue = BuildQueue(client, QUEUE)
         for build in builds_of(stages, number):
             decision = await queue.enqueue(build)
             state = decision.state.name if decision.state else decision.message
@@ -36,7 +37,7 @@ async def work() -> None:
     for stop in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stop, stopping.set)
     async with holdfast.connect(URL) as client:
-        queue = BuildQueue(client)
+        queue = BuildQueue(client, QUEUE)
 
         async def handler(run: Run) -> None:
             await check_needs(queue, run)

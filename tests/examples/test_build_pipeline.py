@@ -1,5 +1,6 @@
 """The build pipeline: stages run in their order, each once, although the server is killed."""
 
+import asyncio
 import importlib
 import re
 import tomllib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from tests.examples.example import TIMEOUT_S, Example
 from tests.harness import wait_until
 from tests.harness.spawned import ROOT
@@ -19,6 +21,12 @@ WORK, RUN = "python pipeline.py work", "python pipeline.py run"
 def test_stages_run_in_order_and_a_failure_stops_the_later_ones(
     example: Example, tmp_path: Path
 ) -> None:
+    async def enqueue_other_builds() -> None:
+        """As the README of Holdfast does. The jobs have the names of stages."""
+        async with holdfast.connect(f"redis://127.0.0.1:{example.server.port}") as client:
+            await holdfast.BuildQueue(client).enqueue(holdfast.Build(1, "compile"))
+
+    asyncio.run(enqueue_other_builds())
     worker = example.start(WORK)
     example.wait_for(worker, "ready")
     example.run(RUN, "1")
@@ -39,8 +47,8 @@ def test_stages_run_in_order_and_a_failure_stops_the_later_ones(
 
     def states() -> dict[str, str]:
         """Of the newest build of each job."""
-        lines = example.run("holdfast builds list", "--color", "never").splitlines()
-        return {job: state for _, job, state, *_ in map(str.split, reversed(lines[1:]))}
+        said = example.run("holdfast builds list --queue pipeline", "--color", "never")
+        return {job: state for _, job, state, *_ in map(str.split, reversed(said.splitlines()[1:]))}
 
     ended = {"compile": "SUCCESS", "test": "SUCCESS", "lint": "FAILURE", "deploy": "FAILURE"}
     wait_until(lambda: states() == ended, "deploy does not run without lint", TIMEOUT_S)
