@@ -1,12 +1,16 @@
 """Lists, streams and schedules of no library; names and bodies of strangers; a bounded search."""
 
+import asyncio
 import time
 from typing import Any
+
+import pytest
 
 import holdfast
 from holdfast.client import Client
 from holdfast.web.readers.pace import pace_for
 from holdfast.web.readers.queues import Direction, Measured, QueueId, QueueReader
+from holdfast.web.readers.queues.recognise import recognise
 from holdfast.web.readers.queues.search import MOST_QUEUES, Search
 from tests.harness.processes import ServerProcess
 from tests.web.readers.conftest import Play
@@ -172,9 +176,64 @@ def test_ten_thousand_queues_take_turns(play: Play) -> None:
     play(scenario)
 
 
+MANY_KEYS = "for n = 1, 20000 do redis.call('SET', 'user:' .. n, n) end"
+
+
+def test_queues_in_known_places_are_found_before_all_keys_were_read(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        await client.exec("EVAL", MANY_KEYS, 0, into=Any)
+        for name in ("high", "low", "default"):
+            await client.exec("SADD", "rq:queues", f"rq:queue:{name}", into=Any)
+        await client.exec("RPUSH", "rq:queue:high", "one", into=Any)
+        await client.exec("RPUSH", "saq:default:queued", "two", into=Any)
+        view = await QueueReader(client, Ticks()).look(pace_for(0.5))
+        found = [(each.state.id.library, each.state.id.name) for each in view.queues]
+        assert found == [("rq", b"default"), ("rq", b"high"), ("rq", b"low"), ("saq", b"default")]
+        assert view.share < 0.5
+
+    play(scenario)
+
+
+def test_a_queue_that_comes_later_is_found_in_the_next_round(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        reader = QueueReader(client, Ticks())
+        assert (await reader.look(pace_for(0.0))).queues == ()
+        await client.exec("SADD", "rq:queues", "rq:queue:empty", into=Any)
+        assert (await look(reader, b"empty")).state.waiting == 0
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "command", ["SET rq:queues x", "SADD rq:queues {huge}", "SADD rq:queues x"]
+)
+def test_a_strange_key_in_a_known_place_hides_no_queue(place: ServerProcess, command: str) -> None:
+    async def scenario() -> None:
+        url = f"redis://127.0.0.1:{place.port}"
+        async with holdfast.connect(url, max_reply_bytes=1 << 20) as client:
+            words = command.format(huge="x" * (2 << 20)).split()
+            await client.exec(*words, into=Any)
+            await client.exec("RPUSH", "rq:queue:high", "one", into=Any)
+            view = await QueueReader(client, Ticks()).look(pace_for(0.0))
+            assert [each.state.id.name for each in view.queues] == [b"high"]
+
+    asyncio.run(scenario())
+
+
+def test_the_page_tells_how_many_queues_wait_to_be_counted(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        names = [f"rq:queue:{n}" for n in range(300)]
+        await client.exec("SADD", "rq:queues", *names, into=Any)
+        view = await QueueReader(client, Ticks()).look(pace_for(0.0))
+        assert (len(view.queues), view.found) == (100, 300)
+
+    play(scenario)
+
+
 def test_the_search_ends_at_a_bound() -> None:
     search = Search()
-    search.scanned("list", "7", [b"q%d" % n for n in range(MOST_QUEUES + 5)])
+    for n in range(MOST_QUEUES + 5):
+        search.add(recognise("list", b"q%d" % n))
     assert len(search.found) == MOST_QUEUES
     assert search.is_full
 

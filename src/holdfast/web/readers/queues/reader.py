@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.client import Client
+from holdfast.client import Client, ReplyTooLargeError
 from holdfast.web.readers.asking import ask, ask_one, number
 from holdfast.web.readers.bounded import UnshownError
-from holdfast.web.readers.pace import COUNT, UNKNOWN, Pace
+from holdfast.web.readers.pace import COUNT, LEAST_CALLS, UNKNOWN, Pace
 from holdfast.web.readers.queues.arq import Arq
 from holdfast.web.readers.queues.bullmq import BullMq
 from holdfast.web.readers.queues.celery import Celery, queues_bound
 from holdfast.web.readers.queues.dramatiq import Dramatiq
 from holdfast.web.readers.queues.flow import Flow, flow
+from holdfast.web.readers.queues.known_places import FIRST_KEYS, INDEX, INDEXED
 from holdfast.web.readers.queues.library import Library
 from holdfast.web.readers.queues.model import Job, JobPage, QueueId, QueueState
 from holdfast.web.readers.queues.plain import PlainList, Schedule, Stream
-from holdfast.web.readers.queues.recognise import PLAIN
+from holdfast.web.readers.queues.recognise import PLAIN, SET, recognise
 from holdfast.web.readers.queues.rq import Rq
 from holdfast.web.readers.queues.saq import Saq
 from holdfast.web.readers.queues.search import Search
@@ -53,12 +54,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class QueuesView:
-    """All known queues. `share`: the part of the keys that was read, in the first round.
+    """All queues that were measured.
 
-    `blocked_clients`: clients that wait in a blocking command, on any key; None if unknown.
+    `found`: how many queues were found; some may not be measured yet. `share`: the part of the keys
+    that was read, in the first round. `blocked_clients`: clients that wait in a blocking command,
+    on any key; None if unknown.
     """
 
     queues: tuple[Measured, ...]
+    found: int
     share: float
     blocked_clients: int | None = None
     is_full: bool = False
@@ -77,6 +81,8 @@ class QueueReader:
         self._monotonic_s = monotonic_s
         self._search = Search()
         self._measured: dict[QueueId, Measured] = {}
+        self._index_cursor: str | None = None  # of a walk through INDEX; None: none is under way
+        self._index_rounds = -1  # rounds of the search that were over when the last walk began
         self._looking = asyncio.Lock()
 
     async def look(self, pace: Pace = UNKNOWN) -> QueuesView:
@@ -84,12 +90,15 @@ class QueueReader:
         queues."""
         async with self._looking:  # so that two tabs do not search twice
             keys, info = await ask(self._client, [("DBSIZE",), ("INFO", "clients")])
-            for _ in range(pace.calls_in(self._search.rounds)):
+            calls = pace.calls_in(self._search.rounds)
+            used = await self._look_at_known_places(calls)
+            for _ in range(max(LEAST_CALLS, calls - used)):
                 if not await self._scan():
                     break
             await self._measure(self._due(pace.measured))
         return QueuesView(
             queues=tuple(sorted(self._measured.values(), key=lambda each: each.state.id)),
+            found=len(self._search.found),
             share=self._search.share(keys or 0),
             blocked_clients=_blocked(info),
             is_full=self._search.is_full,
@@ -117,6 +126,38 @@ class QueueReader:
 
     # -- search -------------------------------------------------------------------------------
 
+    async def _look_at_known_places(self, calls: int) -> int:
+        """Find queues without a search, once in each round of the search. Returns how many calls of
+        that number it has used."""
+        if self._index_rounds != self._search.rounds:
+            self._index_rounds, self._index_cursor = self._search.rounds, "0"
+            kinds = await ask(self._client, [("TYPE", key) for key in FIRST_KEYS])
+            for kind, key in zip(kinds, FIRST_KEYS, strict=True):
+                await self._found(_text(kind), [key])
+        used = 0
+        while self._index_cursor is not None and used < calls:
+            used += 1
+            cursor, names = await self._step_through_index(self._index_cursor)
+            await self._found(INDEXED, names)
+            self._index_cursor = None if cursor == "0" else cursor
+        return used
+
+    async def _step_through_index(self, cursor: str) -> tuple[str, list[bytes]]:
+        """No names if the key is no set, or has a member that is no name: the search finds the
+        queues, too."""
+        try:
+            reply = await ask_one(self._client, "SSCAN", INDEX, cursor, "COUNT", COUNT)
+        except ReplyTooLargeError:
+            reply = None
+        return ("0", []) if reply is None else (_text(reply[0]), list(reply[1]))
+
+    async def _found(self, kind: str, names: Iterable[bytes]) -> None:
+        """Note the queues to which these keys belong. All keys have the same type."""
+        for name in names:
+            queue = self._search.add(recognise(kind, name))
+            if queue is not None and queue.library == "celery" and kind == SET:
+                await self._bind(queue)
+
     async def _scan(self) -> bool:
         """Do one call of SCAN. False: this round is over, or the user may not scan."""
         rounds = self._search.rounds
@@ -124,9 +165,8 @@ class QueueReader:
         step = await scan(self._client, cursor, "COUNT", COUNT, "TYPE", kind)
         if step is None:
             return False
-        for queue in self._search.scanned(kind, step.cursor, step.names):
-            if queue.library == "celery" and kind == "set":
-                await self._bind(queue)
+        self._search.scanned(kind, step.cursor)
+        await self._found(kind, step.names)
         return self._search.rounds == rounds
 
     async def _bind(self, exchange: QueueId) -> None:
@@ -220,9 +260,12 @@ def _has_any(state: QueueState) -> bool:
     return any(each.jobs for each in state.counts) or bool(state.groups)
 
 
+def _text(reply: bytes | str | None) -> str:
+    return reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply or ""
+
+
 def _blocked(info: bytes | str | None) -> int | None:
-    text = info.decode("utf-8", "replace") if isinstance(info, bytes) else info or ""
-    for line in text.splitlines():
+    for line in _text(info).splitlines():
         name, _, value = line.partition(":")
         if name == "blocked_clients":
             return number(value)

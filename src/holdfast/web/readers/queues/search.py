@@ -1,11 +1,10 @@
 """Finds queues among all keys, a few keys at a time. No I/O: the caller runs SCAN."""
 
 from collections import deque
-from collections.abc import Iterable
 
 from holdfast.web.readers.pace import COUNT
 from holdfast.web.readers.queues.model import QueueId
-from holdfast.web.readers.queues.recognise import SCANNED, recognise
+from holdfast.web.readers.queues.recognise import SCANNED
 
 MOST_QUEUES = 20_000
 
@@ -25,8 +24,8 @@ class Search:
         """The next type to scan for, and the cursor."""
         return self._turns[0], self._cursors.get(self._turns[0], "0")
 
-    def scanned(self, kind: str, cursor: str, names: Iterable[bytes]) -> list[QueueId]:
-        """Take the reply of SCAN. Returns the new queues."""
+    def scanned(self, kind: str, cursor: str) -> None:
+        """Take the cursor of a reply of SCAN. The caller adds the queues of its names."""
         self._calls += 1
         self._turns.popleft()
         is_over = cursor == "0"
@@ -37,7 +36,6 @@ class Search:
             self.rounds += 1
             self._calls = 0
             self._turns.extend(SCANNED)
-        return [queue for name in names if (queue := self.add(recognise(kind, name)))]
 
     def add(self, queue: QueueId | None) -> QueueId | None:
         """Note a queue. Returns it if it is new."""
