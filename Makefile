@@ -117,7 +117,7 @@ bench-cold: install
 	@$(BIN)/python -m bench.cold $(ARGS)
 
 # Sessions, jobs, waits beside new keys, a start after SIGKILL: make bench-lives ARGS="--only tail"
-# (the session store of ten minutes: ARGS="--only sessions --seconds 600 --sessions 10000000")
+# (the session store of ten minutes: ARGS="--only sessions --seconds 600 --sessions 10000000 --ttl 450")
 bench-lives: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.lives $(ARGS)

@@ -7,7 +7,7 @@ puts off is in the figures of its own workload, and in no others. docs/performan
 table.
 
 With `--beside PYTHON` the other server is the Holdfast that this interpreter has installed: the
-same comparison of a change with the commit before it. No aim applies, and no result is stored. With
+same comparison of a change with the commit before it. No aim applies. With
 `--ours "--fold-age-ms 60000"` our server has these options, and the other one does not. With
 `--scrape` it is the same Holdfast without `http-port`, and ours is scraped every second.
 """
@@ -24,6 +24,8 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
+from fnmatch import filter as filter_names
+from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import median
 
@@ -238,10 +240,11 @@ def table(rows: list[Row], peer: str = "redis") -> str:
 def write_json(policy: str, rows: list[Row], args: argparse.Namespace) -> Path:
     whole = (args.only, args.pipeline, args.requests) == (all_names(), PIPELINES, None)
     whole = whole and args.rounds >= ROUNDS and args.beside is None and not args.ours
-    name = f"{time.strftime('%Y-%m-%d')}-{policy}{'' if whole else '-partial'}.json"
-    path = ROOT / "bench" / "results" / name
+    name = f"{policy}-{args.save}" if args.save else f"{policy}{'' if whole else '-partial'}"
+    path = ROOT / "bench" / "results" / f"{time.strftime('%Y-%m-%d')}-{name}.json"
     path.parent.mkdir(exist_ok=True)
     setup = {"policy": policy, "clients": CLIENTS, "value_bytes": len(VALUE), "keys": KEYS}
+    setup["beside"] = "redis-server" if args.beside is None else "Holdfast"
     result = setup | {"machine": machine(), "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(result, indent=1) + "\n")
     return path
@@ -258,7 +261,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
     parser.add_argument("--rounds", type=positive, default=ROUNDS)
     parser.add_argument("--requests", type=positive, help="per measurement [as many as fill 2 s]")
-    parser.add_argument("--only", type=names, default=all_names(), help="such as SET,GET")
+    parser.add_argument("--only", type=names, default=all_names(), help="such as SET,NEW_*")
     parser.add_argument("--policy", choices=[*POLICIES, "both"], default="both")
     parser.add_argument("--pipeline", type=lengths, default=PIPELINES, help="such as 1,16")
     text = "compare with the Holdfast of this interpreter, such as ../before/.venv/bin/python"
@@ -267,6 +270,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ours", metavar="OPTIONS", type=shlex.split, default=[], help=text)
     text = "compare with the same Holdfast; ours has metrics, which are read every second"
     parser.add_argument("--scrape", action="store_true", help=text)
+    parser.add_argument("--save", metavar="NAME", help="bench/results/<date>-<policy>-NAME.json")
     args = parser.parse_args(argv)
     if args.scrape:
         args.beside = args.beside or sys.executable
@@ -292,10 +296,10 @@ def interpreter(text: str) -> str:
 
 def names(text: str) -> list[str]:
     wanted = text.upper().split(",")
-    if unknown := set(wanted) - set(all_names()):
+    if unknown := [name for name in wanted if not filter_names(all_names(), name)]:
         known = ", ".join(all_names())
         raise argparse.ArgumentTypeError(f"no such workload: {', '.join(unknown)} (have {known})")
-    return [name for name in all_names() if name in wanted]
+    return [name for name in all_names() if any(fnmatchcase(name, each) for each in wanted)]
 
 
 def lengths(text: str) -> tuple[int, ...]:

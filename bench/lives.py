@@ -6,11 +6,15 @@
 | jobs | a job is enqueued, taken, finished and forgotten: a hash for each, and a queue of them |
 | tail | a PING beside new keys, which redis-benchmark makes 16 at a time |
 | crash | a change that was not folded when the server was killed; it starts again |
+| working set | a read or a write of a key of any type, among a tenth of all keys |
 
 Servers take turns, each is alone in its row. A row pays for all work that it causes: CPU time is
 counted until the server is idle again, and the size of all files and of the process is measured
 then. (After a crash: until the first PONG.) The clients are in this process, so rates tell less
 than CPU times: a fast server waits for the clients.
+
+Rounds of a row follow each other, and servers change places from round to round. With
+`--before PYTHON` the Holdfast that this interpreter has installed takes part as "before".
 
 RESPLite takes part if npm can install it. It knows fewer commands; a row that needs other commands
 reports that.
@@ -28,6 +32,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from bench import common
 from bench.common import (
@@ -43,6 +48,7 @@ from bench.common import (
     send_all,
     workplace,
 )
+from bench.compare import interpreter, positive
 from bench.fairness import GIVE_UP_AFTER_S, waits_s_of
 from bench.resplite import MODES, Resplite, installed
 from bench.workloads import CLIENTS, MANY, VALUE
@@ -134,10 +140,10 @@ def files_mb(server: ServerProcess) -> float:
 
 
 def sessions(server: ServerProcess, args: argparse.Namespace) -> Life:
-    """Half of the sessions live at a time: names are chosen from twice as many, and a session
-    expires after the time that writing all of them takes."""
+    """All sessions live at the start. Names are chosen from twice as many. So half of them live at
+    a time if clients touch about 1.4 times as many as `--sessions` within `--ttl`."""
     rng = random.Random(1)
-    ttl_s = max(1, int(args.seconds / 4))
+    ttl_s = args.ttl or max(1, int(args.seconds / 4))
     with ExitStack() as stack:
         clients = [stack.enter_context(server.client(GIVE_UP_AFTER_S)) for _ in range(CONNECTIONS)]
         names = (f"session:{number:012d}" for number in range(args.sessions))
@@ -295,7 +301,7 @@ def crash(server: ServerProcess, args: argparse.Namespace) -> Life:
             ("SET", f"key:{next(numbers) % CHANGED_KEYS:012d}", VALUE) for _ in range(args.changes)
         )
         send_all(client, changes)
-        unfolded = _unfolded(client)
+        unfolded = _info(client, "holdfast_unfolded_ops")
         loaded_mb = rss_bytes(server.pid) / 1e6
     server.kill()
     killed_mb = files_mb(server)
@@ -324,16 +330,78 @@ def crash(server: ServerProcess, args: argparse.Namespace) -> Life:
     )
 
 
-def _unfolded(client: RawClient) -> float:
-    for line in ask(client, "INFO").decode().splitlines():
-        if line.startswith("holdfast_unfolded_ops:"):
+def working_set(server: ServerProcess, args: argparse.Namespace, *, is_limited: bool) -> Life:
+    """Commands on a tenth of the keys, which are spread over the file. If `is_limited`, Holdfast
+    may keep so many bytes in memory as a tenth of all keys takes."""
+    if is_limited and not isinstance(server, HoldfastServer):
+        raise UnknownCommandError("it keeps all keys in memory")
+    rng = random.Random(1)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.client(GIVE_UP_AFTER_S)) for _ in range(CONNECTIONS)]
+        send_all(clients[0], (_new_key(number) for number in range(args.keys)))
+        common.wait_until_idle(server.pid)
+        if is_limited:
+            used_bytes = int(_info(clients[0], "used_memory_dataset"))
+            ask(clients[0], "CONFIG", "SET", "maxmemory", used_bytes // 10)
+            common.wait_until_idle(server.pid)
+        meter = Meter(server)
+        rates: list[float] = []
+        waits_s: list[float] = []
+        for _ in range(SLICES):
+            started_s, done = time.perf_counter(), 0
+            while time.perf_counter() < started_s + args.seconds / SLICES:
+                waits_s.append(exchange(clients, [_use(rng, args.keys) for _ in clients]))
+                done += AT_ONCE * CONNECTIONS
+            rates.append(done / (time.perf_counter() - started_s))
+        return meter.life(len(waits_s) * AT_ONCE * CONNECTIONS, rates, waits_s)
+
+
+# For a key of each type: the command that makes it, one that reads it, and one that changes it.
+# "#" is a small random number. No key grows without end.
+USES: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
+    (("SET", VALUE), ("GET",), ("SET", VALUE)),
+    (("HSET", "a", VALUE, "b", VALUE, "c", VALUE), ("HGETALL",), ("HSET", "b", "#")),
+    (("RPUSH", VALUE, VALUE, VALUE), ("LRANGE", "0", "-1"), ("LSET", "1", "#")),
+    (("SADD", "a", "b", "c"), ("SMEMBERS",), ("SADD", "#")),
+    (("ZADD", "1", "a", "2", "b", "3", "c"), ("ZRANGE", "0", "-1"), ("ZADD", "#", "b")),
+    (("XADD", "*", "f", VALUE), ("XRANGE", "-", "+"), ("XADD", "MAXLEN", "3", "*", "f", VALUE)),
+)
+SPREAD = 1_000_003  # a prime: it spreads the tenth over all keys and types
+
+
+def _name(number: int) -> str:
+    return f"key:{number:012d}"
+
+
+def _new_key(number: int) -> tuple[str, ...]:
+    command, *rest = USES[number % len(USES)][0]
+    return command, _name(number), *rest
+
+
+def _use(rng: random.Random, keys: int) -> Step:
+    """Reads and writes in equal parts."""
+    commands = []
+    for _ in range(AT_ONCE):
+        number = rng.randrange(max(keys // 10, 1)) * SPREAD % keys
+        command, *rest = USES[number % len(USES)][rng.randint(1, 2)]
+        small = str(rng.randrange(8))
+        commands.append(
+            (command, _name(number), *[small if each == "#" else each for each in rest])
+        )
+    return step(*commands)
+
+
+def _info(client: RawClient, name: str) -> float:
+    for line in ask(client, "INFO", "everything").decode().splitlines():
+        if line.startswith(f"{name}:"):
             return float(line.partition(":")[2])
     return 0.0
 
 
 NEW_STRING = ("SET", "key:__rand_int__", VALUE)
 NEW_HASH = ("HSET", "hash:__rand_int__", "field", VALUE)
-ROWS: dict[str, Callable[[ServerProcess, argparse.Namespace], Life]] = {
+Row = Callable[[ServerProcess, argparse.Namespace], Life]
+ROWS: dict[str, Row] = {
     "sessions": sessions,
     "jobs: hash, list": partial(jobs, queue=list_jobs),
     "jobs: hash, sorted set": partial(jobs, queue=zset_jobs),
@@ -342,22 +410,31 @@ ROWS: dict[str, Callable[[ServerProcess, argparse.Namespace], Life]] = {
     "tail: new strings": partial(tail, argv=NEW_STRING),
     "tail: new hashes": partial(tail, argv=NEW_HASH),
     "crash": crash,
+    "working set: in the file": partial(working_set, is_limited=True),
+    "working set: in memory": partial(working_set, is_limited=False),
 }
 
 
 # -- servers and results --------------------------------------------------------------------------
 
 
-def contestants(policy: str) -> dict[str, Callable[[Path], AbstractContextManager[ServerProcess]]]:
-    found: dict[str, Callable[[Path], AbstractContextManager[ServerProcess]]] = {
-        "ours": lambda folder: holdfast_server(folder, "--appendfsync", policy),
-        "redis": lambda folder: redis_server(folder, policy),
-    }
+Start = Callable[[Path], AbstractContextManager[ServerProcess]]
+
+
+def contestants(policy: str, before: str | None = None) -> dict[str, Start]:
+    options = ("--appendfsync", policy)
+    found: dict[str, Start] = {"ours": lambda folder: holdfast_server(folder, *options)}
+    if before is not None:
+        found["before"] = lambda folder: HoldfastServer(folder / "before", *options, python=before)
+    found["redis"] = lambda folder: redis_server(folder, policy)
     reason = installed()
     if reason is not None:
         say(f"without RESPLite: {reason}")
         return found
     return found | {f"RESPLite {mode}": partial(Resplite, mode=mode) for mode in MODES}
+
+
+Results = dict[str, dict[str, list[Life | str]]]  # by row and server: its rounds
 
 
 def line(title: str, name: str, life: Life | str) -> str:
@@ -385,10 +462,15 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--policy", default="everysec", help="appendfsync of both servers")
     parser.add_argument("--seconds", type=float, default=60, help="of the sessions [60]")
     parser.add_argument("--sessions", type=int, default=200_000, help="that live at a time")
+    parser.add_argument("--ttl", type=int, help="of a session, s [a quarter of the time]")
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--waiting", type=int, default=1000, help="jobs of each queue that wait")
     parser.add_argument("--requests", type=int, default=500_000, help="beside the PINGs of tail")
     parser.add_argument("--changes", type=int, default=990_000, help="before the crash")
+    parser.add_argument("--keys", type=int, default=500_000, help="of the working set")
+    parser.add_argument("--rounds", type=positive, default=1)
+    parser.add_argument("--before", metavar="PYTHON", type=interpreter, help="of an older Holdfast")
+    parser.add_argument("--save", metavar="NAME", help="bench/results/<date>-NAME.json")
     args = parser.parse_args(argv)
     if not any(args.only in title for title in ROWS):
         parser.error(f"no row has {args.only!r} in its title: {', '.join(ROWS)}")
@@ -396,41 +478,53 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def measure(args: argparse.Namespace) -> Iterator[tuple[str, str, Life | str]]:
+    servers = contestants(args.policy, args.before)
     with workplace() as folder:
-        for name, start in contestants(args.policy).items():
-            for number, (title, row) in enumerate(ROWS.items()):
-                if args.only not in title:
-                    continue
-                say(f"{title}: {name}")
-                with start(folder / f"{name}-{number}") as server:
-                    try:
-                        yield title, name, row(server, args)
-                    except UnknownCommandError as error:
-                        yield title, name, f"not possible: {error}"
+        for title, row in ROWS.items():
+            if args.only not in title:
+                continue
+            for number in range(args.rounds):
+                for name in reversed(servers) if number % 2 else servers:
+                    say(f"{title}, round {number + 1}: {name}")
+                    with TemporaryDirectory(dir=folder) as place:
+                        yield title, name, _one(servers[name], Path(place), row, args)
+
+
+def _one(start: Start, folder: Path, row: Row, args: argparse.Namespace) -> Life | str:
+    with start(folder) as server:
+        try:
+            return row(server, args)
+        except UnknownCommandError as error:
+            return f"not possible: {error}"
 
 
 def main() -> None:
     args = parse_args()
-    results: dict[str, dict[str, Life | str]] = {}
+    results: Results = {}
     print(HEAD)
     for title, name, life in measure(args):
-        results.setdefault(title, {})[name] = life
+        results.setdefault(title, {}).setdefault(name, []).append(life)
         print(line(title, name, life), flush=True)
-    is_whole = vars(args) == vars(parse_args([]))
-    say(f"\nwritten to {write_json(results, args, is_whole).relative_to(ROOT)}")
+    say(f"\nwritten to {write_json(results, args).relative_to(ROOT)}")
 
 
-def write_json(
-    results: dict[str, dict[str, Life | str]], args: argparse.Namespace, is_whole: bool
-) -> Path:
-    name = f"{time.strftime('%Y-%m-%d')}-lives{'' if is_whole else '-partial'}.json"
-    path = ROOT / "bench" / "results" / name
+def write_json(results: Results, args: argparse.Namespace) -> Path:
+    """By row and server: all rounds."""
+    usual = vars(parse_args([])).keys() - {"before", "save"}
+    options = {name: getattr(args, name) for name in sorted(usual)}
+    asked, default = ({**each, "rounds": 0} for each in (options, vars(parse_args([]))))
+    is_whole = asked.items() <= default.items()
+    name = args.save or ("lives" if is_whole else "lives-partial")
+    path = ROOT / "bench" / "results" / f"{time.strftime('%Y-%m-%d')}-{name}.json"
     path.parent.mkdir(exist_ok=True)
     rows = {
-        title: {name: life if isinstance(life, str) else asdict(life) for name, life in row.items()}
+        title: {
+            name: [life if isinstance(life, str) else asdict(life) for life in lives]
+            for name, lives in row.items()
+        }
         for title, row in results.items()
     }
-    facts = {"machine": machine(), "options": vars(args), "rows": rows}
+    facts = {"machine": machine(), "options": options, "rows": rows}
     path.write_text(json.dumps(facts, indent=1) + "\n")
     return path
 

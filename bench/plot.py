@@ -3,9 +3,7 @@
     python -m bench.plot            writes docs/images/*.svg and the tables of the page
     python -m bench.plot --check    exits with 1 if they are not up to date
 
-The SVG is written by hand, because the page needs one kind of plot only: bars with a range.
-matplotlib has forty megabytes, and its output changes with each version, so no test could compare
-it. SOURCES names the files that are drawn: after a new run, add its file there.
+SOURCES names the files that are drawn: after a new run, add its file there.
 """
 
 import json
@@ -13,10 +11,12 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
+
+from bench import plot_lives
+from bench.bars import OLD, OURS, REDIS, Bar, Plot, svg
+from bench.plot_lives import spread
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -39,93 +39,14 @@ SOURCES = {
     "start": ["2026-11-17-start.json", "2026-11-17-start-plain-python.json"],
     "dashboard": ["2026-11-18-dashboard-search.json"],
     "replication": ["2026-11-18-replication.json"],
+    # Beside redis-server. A second run, beside an older Holdfast, adds bars and a table.
+    "new-keys": ["2026-11-19-everysec-new-keys.json"],
+    "lives": ["2026-11-19-lives-sessions.json", "2026-11-19-lives-jobs.json"],
+    "sessions": ["2026-11-19-lives-sessions.json"],
+    "tail": ["2026-11-19-lives-tail.json"],
+    "crash": ["2026-11-19-lives-crash.json"],
+    "working-set": ["2026-11-19-lives-working-set.json"],
 }
-
-OURS, REDIS = "#00796b", "#b0563f"
-LABEL_PX, BAR_PX, VALUE_PX, LINE_PX, HEAD_PX = 190, 420, 130, 15, 52
-
-
-@dataclass
-class Bar:
-    """One bar. `low` and `high` are the lowest and the highest round; without rounds both are
-    None."""
-
-    series: int
-    value: float
-    low: float | None = None
-    high: float | None = None
-    text: str = ""
-
-
-@dataclass
-class Plot:
-    """Groups of bars, one below the other. `mark` is a vertical line, such as "as fast"."""
-
-    title: str
-    unit: str
-    series: list[tuple[str, str]]
-    groups: list[tuple[str, list[Bar]]]
-    mark: float | None = None
-
-
-# -- svg --------------------------------------------------------------------------------------
-
-
-def svg(plot: Plot) -> str:
-    return "\n".join(_svg(plot)) + "\n"
-
-
-def _svg(plot: Plot) -> Iterator[str]:
-    width = LABEL_PX + BAR_PX + VALUE_PX
-    height = HEAD_PX + sum(len(bars) * LINE_PX + 9 for _, bars in plot.groups) + 8
-    top = max(bar.high or bar.value for _, bars in plot.groups for bar in bars) * 1.02
-    yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
-        f' height="{height}" font-family="sans-serif" font-size="12" role="img">'
-    )
-    yield f"<title>{escape(plot.title)}</title>"
-    yield f'<rect width="{width}" height="{height}" rx="6" fill="#fff"/>'
-    yield f'<text x="12" y="20" font-size="14" font-weight="bold">{escape(plot.title)}</text>'
-    at = 12
-    for name, colour in plot.series:
-        yield f'<rect x="{at}" y="29" width="10" height="10" fill="{colour}"/>'
-        yield f'<text x="{at + 15}" y="38">{escape(name)}</text>'
-        at += 30 + 7 * len(name)
-    yield f'<text x="{at}" y="38" fill="#666">{escape(plot.unit)}</text>'
-    if plot.mark is not None:
-        x = LABEL_PX + plot.mark / top * BAR_PX
-        yield (
-            f'<line x1="{x:.1f}" y1="{HEAD_PX - 6}" x2="{x:.1f}" y2="{height - 8}"'
-            ' stroke="#666" stroke-dasharray="3 3"/>'
-        )
-    y = HEAD_PX
-    for name, bars in plot.groups:
-        middle = y + len(bars) * LINE_PX / 2 + 4
-        yield f'<text x="{LABEL_PX - 8}" y="{middle:.1f}" text-anchor="end">{escape(name)}</text>'
-        for bar in bars:
-            yield from _bar(bar, y, plot.series[bar.series][1], BAR_PX / top)
-            y += LINE_PX
-        y += 9
-    yield "</svg>"
-
-
-def _bar(bar: Bar, y: float, colour: str, scale: float) -> Iterator[str]:
-    length = max(bar.value * scale, 1)
-    end = length
-    yield (
-        f'<rect x="{LABEL_PX}" y="{y + 2}" width="{length:.1f}" height="{LINE_PX - 4}"'
-        f' fill="{colour}"/>'
-    )
-    if bar.low is not None and bar.high is not None:
-        low, high, middle = bar.low * scale, bar.high * scale, y + LINE_PX / 2
-        yield (
-            f'<path d="M{LABEL_PX + low:.1f} {middle}H{LABEL_PX + high:.1f}'
-            f'm0 -3v6M{LABEL_PX + low:.1f} {middle - 3}v6" stroke="#222" fill="none"/>'
-        )
-        end = max(length, high)
-    text = escape(bar.text or f"{bar.value:.2f}")
-    yield f'<text x="{LABEL_PX + end + 6:.1f}" y="{y + LINE_PX - 4}">{text}</text>'
-
 
 # -- the results of the benchmarks --------------------------------------------------------------
 
@@ -134,17 +55,21 @@ def load(names: list[str]) -> list[Any]:
     return [json.loads((RESULTS / name).read_text()) for name in names]
 
 
-def rows_of(runs: list[Any]) -> dict[str, dict[int, Any]]:
-    """The rows of `make bench`, by command and pipeline."""
+NEW = "NEW_"  # rows whose commands make a new key begin so
+
+
+def rows_of(runs: list[Any], *, new: bool = False) -> dict[str, dict[int, Any]]:
+    """The rows of `make bench`, by command and pipeline; those of new keys are shown alone."""
     rows: dict[str, dict[int, Any]] = {}
     for run in runs:
         for row in run["rows"]:
-            rows.setdefault(row["command"], {})[row["pipeline"]] = row
+            if row["command"].startswith(NEW) == new:
+                rows.setdefault(row["command"], {})[row["pipeline"]] = row
     return rows
 
 
 def speed_plot(policy: str, runs: list[Any]) -> Plot:
-    series = [("one request at a time", OURS), ("16 at once", "#7fb8b0")]
+    series = [("one request at a time", OURS), ("16 at once", OLD)]
     groups = [
         (
             command,
@@ -160,13 +85,20 @@ def speed_plot(policy: str, runs: list[Any]) -> Plot:
 
 
 def speed_table(policy: str, runs: list[Any]) -> Iterator[str]:
+    return ratio_table(rows_of(runs))
+
+
+def ratio_table(rows: dict[str, dict[int, Any]]) -> Iterator[str]:
     yield (
         "| command | ×1: requests/s, ours / redis | ratio (min–max) | CPU µs | ×16: requests/s"
         " | ratio (min–max) | CPU µs |"
     )
     yield "|---|---|---|---|---|---|---|"
-    for command, by_pipeline in rows_of(runs).items():
-        cells = [cell for row in by_pipeline.values() for cell in speed_cells(row)]
+    for command, by_pipeline in rows.items():
+        cells = []
+        for pipeline in (1, 16):
+            row = by_pipeline.get(pipeline)
+            cells += ["–"] * 3 if row is None else speed_cells(row)
         yield f"| {command} | {' | '.join(cells)} |"
 
 
@@ -177,6 +109,52 @@ def speed_cells(row: Any) -> list[str]:
         f"{row['ratio']:.2f} ({row['ratio_min']:.2f}–{row['ratio_max']:.2f})",
         f"{median(ours, 'cpu_us_per_op'):.1f} / {median(redis, 'cpu_us_per_op'):.1f}",
     ]
+
+
+def new_keys_plot(_: str, runs: list[Any]) -> Plot:
+    """CPU time for a new key, 16 at once. An older Holdfast was measured beside the present one, in
+    a run of its own."""
+    beside_redis, beside_old = by_peer(runs)
+    series = [("Holdfast", OURS), ("redis-server", REDIS)]
+    if beside_old:
+        series.append(("Holdfast before", OLD))
+    groups = []
+    for command, by_pipeline in beside_redis.items():
+        row = by_pipeline[16]
+        shown = [row["ours"], row["redis"]]
+        if command in beside_old:
+            shown.append(beside_old[command][16]["redis"])  # the other side, whichever it is
+        bars = []
+        for place, samples in enumerate(shown):
+            costs = [sample["cpu_us_per_op"] for sample in samples]
+            middle = statistics.median(costs)
+            bars.append(Bar(place, middle, min(costs), max(costs), f"{middle:.1f}"))
+        groups.append((command, bars))
+    title = "CPU time for a new key, with all folding, 16 requests at once"
+    return Plot(title, "µs; lines: lowest and highest round", series, groups)
+
+
+def new_keys_table(_: str, runs: list[Any]) -> Iterator[str]:
+    beside_redis, beside_old = by_peer(runs)
+    yield from ratio_table(beside_redis)
+    if beside_old:
+        yield ""
+        yield "| ×16 | rate, now : before (min–max) | CPU µs, before | now |"
+        yield "|---|---|---|---|"
+        for command, by_pipeline in beside_old.items():
+            row = by_pipeline[16]
+            ratio = f"{row['ratio']:.2f} ({row['ratio_min']:.2f}–{row['ratio_max']:.2f})"
+            costs = [
+                spread([sample["cpu_us_per_op"] for sample in row[side]], ".1f")
+                for side in ("redis", "ours")
+            ]
+            yield f"| {command} | {ratio} | {' | '.join(costs)} |"
+
+
+def by_peer(runs: list[Any]) -> tuple[dict[str, dict[int, Any]], dict[str, dict[int, Any]]]:
+    """The rows of new keys beside redis-server, and beside an older Holdfast."""
+    old = [run for run in runs if run.get("beside") == "Holdfast"]
+    return rows_of([run for run in runs if run not in old], new=True), rows_of(old, new=True)
 
 
 def median(samples: list[Any], name: str) -> float:
@@ -330,18 +308,12 @@ def replication_table(_: str, runs: list[Any]) -> Iterator[str]:
         yield f"| {title}: primary | replica | {' | '.join(name for name, _ in figures.values())} |"
         yield "|---" * (2 + len(figures)) + "|"
         for (primary, replica), samples in found.items():
-            cells = [spread(samples, key, form) for key, (_, form) in figures.items()]
+            cells = [
+                spread([sample[key] for sample in samples], form)
+                for key, (_, form) in figures.items()
+            ]
             yield f"| {primary} | {replica} | {' | '.join(cells)} |"
         yield ""
-
-
-def spread(samples: list[Any], key: str, form: str) -> str:
-    """The median, and the lowest and the highest if there are several."""
-    values = [sample[key] for sample in samples]
-    middle = format(statistics.median(values), form)
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({format(min(values), form)}–{format(max(values), form)})"
 
 
 def source(runs: list[Any], names: list[str]) -> str:
@@ -363,6 +335,12 @@ KINDS: dict[
     "memory": (memory_plot, memory_table),
     "fairness": (fairness_plot, fairness_table),
     "start": (start_plot, start_table),
+    "new-keys": (new_keys_plot, new_keys_table),
+    "lives": (plot_lives.lives_plot, plot_lives.lives_table),
+    "sessions": (plot_lives.sessions_plot, plot_lives.sessions_table),
+    "tail": (plot_lives.tail_plot, plot_lives.tail_table),
+    "crash": (plot_lives.crash_plot, plot_lives.crash_table),
+    "working-set": (plot_lives.working_set_plot, plot_lives.working_set_table),
 }
 TABLES = {"dashboard": dashboard_table, "replication": replication_table}  # without a plot
 

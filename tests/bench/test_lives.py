@@ -12,7 +12,7 @@ from tests.harness import HoldfastServer, RawClient
 FEW = parse_args(
     [
         *("--seconds", "0.2", "--sessions", "40", "--jobs", "300", "--waiting", "32"),
-        *("--requests", "400", "--changes", "300"),
+        *("--requests", "400", "--changes", "300", "--keys", "600"),
     ]
 )
 
@@ -52,6 +52,22 @@ def test_jobs_of_all_connections_have_numbers_of_their_own(queue: lives.Queue) -
     assert [*chain.from_iterable(blocks)] == [*range(3 * lives.CONNECTIONS * lives.AT_ONCE)]
     for payload, replies in queue(0, blocks[0]):
         assert payload.count(b"*") - payload.count(b"\r\n*\r\n") >= replies
+
+
+def test_a_working_set_uses_keys_of_all_types_and_changes_them(
+    server: HoldfastServer, client: RawClient
+) -> None:
+    life = lives.working_set(server, FEW, is_limited=True)
+    assert life.units >= lives.SLICES * lives.AT_ONCE * lives.CONNECTIONS
+    assert int(client.command("CONFIG", "GET", "maxmemory").split()[-1]) > 0
+    assert client.command("DBSIZE") == b":600\r\n"
+    used = {lives.USES[number % 6][0][0] for number in range(0, 60 * lives.SPREAD, lives.SPREAD)}
+    assert used == {making[0] for making, _, _ in lives.USES}
+
+
+def test_a_server_that_keeps_all_in_memory_has_no_row_with_a_limit() -> None:
+    with pytest.raises(UnknownCommandError, match="keeps all keys in memory"):
+        lives.working_set(resplite.Resplite(Path(), "default"), FEW, is_limited=True)
 
 
 def test_a_change_that_was_lost_ends_the_benchmark(
