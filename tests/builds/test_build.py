@@ -179,6 +179,22 @@ def test_questions_that_make_no_sense() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("field", ["id", "state", "annotations"])
+def test_a_hash_that_is_no_record_is_told_in_a_sentence(field: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            queue = BuildQueue(client)
+            await queue.enqueue(Build(1, "a"))
+            await client.hset("{builds}:build:1", {field: "?"})
+            with pytest.raises(BadBuildError, match="record of a build is damaged: "):
+                await queue.get(1)
+            await client.hdel("{builds}:build:1", field)
+            with pytest.raises(BadBuildError, match="record of a build is damaged: "):
+                await queue.get(1)
+
+    asyncio.run(scenario())
+
+
 def test_scripts_check_before_they_write() -> None:
     """Also arguments that do not come from our Python client."""
 

@@ -202,6 +202,22 @@ def test_an_address_that_names_nothing_is_answered_with_a_sentence(port: int, pa
     play(port, scenario)
 
 
+@pytest.mark.parametrize("path", ["/show?queue=q&build=1", "?queue=q", "/replay?queue=q"])
+def test_a_build_that_no_queue_has_written_is_named_in_a_sentence(
+    server_port: int, path: str
+) -> None:
+    async def scenario(place: Place) -> None:
+        async with client_of(server_port) as client:
+            await BuildQueue(client, "q").enqueue(Build(1, "a"))
+            await client.delete("{q}:build:1")
+            await client.hset("{q}:build:1", {"state": "READY", "job": HOSTILE})
+            assert "record of a build is damaged" in await page(
+                place.browser(), f"/builds{path}", 422
+            )
+
+    play(server_port, scenario)
+
+
 # -- semaphores ---------------------------------------------------------------------------------
 
 

@@ -164,8 +164,15 @@ class BuildRecord:
 
     @classmethod
     def of(cls, fields: Fields) -> "BuildRecord":
-        """Make a record from the fields of the build's hash."""
+        """Make a record from the fields of the build's hash. Raises BadBuildError: any program may
+        have written such a hash."""
+        try:
+            return cls._of(fields)
+        except (KeyError, ValueError) as error:
+            raise BadBuildError(f"the record of a build is damaged: {error!r}") from None
 
+    @classmethod
+    def _of(cls, fields: Fields) -> "BuildRecord":
         def at(name: str) -> int | None:
             return int(text) if (text := fields.get(name, "")) else None
 

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp
 
+from holdfast.builds import BadBuildError
 from holdfast.client import ReplyTooLargeError, ServerError
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.web.dashboard import Dashboard
@@ -182,6 +183,8 @@ class Endpoint:
         if isinstance(error, ReplyTooLargeError):
             text = f"It is too large for a page: {error}."
             return visit.render("problem.html", 422, title="This did not work", sentence=text)
+        if isinstance(error, BadBuildError):
+            return visit.render("problem.html", 422, title="This did not work", sentence=str(error))
         if isinstance(error, StorageError):
             return visit.render("problem.html", 500, title="This did not work", sentence=str(error))
         return away(visit.dashboard, visit.request, error, visit)
