@@ -131,7 +131,8 @@ def release(stage: Stage) -> None:
     before = browser.script(holder)
     browser.script("window.confirm = (text) => { window.asked = text; return false; }")
     browser.find('form[action="/semaphores/release"] button').click()
-    assert "Only fencing tokens protect the data that it writes" in browser.script("return window.asked")
+    asked = browser.script("return window.asked")
+    assert "Only fencing tokens protect the data that it writes" in asked
     assert browser.script(holder) == before
     stage.press("/semaphores/release", "The slot was taken from its holder")
     assert before not in browser.text("#semaphore")
