@@ -97,6 +97,47 @@ def test_without_a_login_in_the_url_a_user_lends_its_own_for_the_figures(closed_
     play(closed_port, scenario)
 
 
+def test_pages_that_ask_no_server_are_closed_to_users_without_the_permission(
+    closed_port: int,
+) -> None:
+    """Also if these users may not run what tells permissions: ACL DRYRUN and MULTI."""
+    with RawClient.connect(closed_port) as raw:
+        raw.command("AUTH", PASSWORD)
+        raw.command("ACL", "SETUSER", "outsider", "on", f">{PASSWORD}", "+ping")
+
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        for user, overview, audit in (
+            ("default", 200, 200),
+            ("reader", 200, 403),
+            ("outsider", 403, 403),
+        ):
+            assert (await browser.sign_in(user)).status_code == 303
+            assert (await browser.get("/")).status_code == overview, user
+            assert (await browser.get("/audit")).status_code == audit, user
+            await browser.submit("/sign-out")
+
+    play(closed_port, scenario)
+
+
+def test_a_user_without_transactions_signs_in_and_runs_nothing(closed_port: int) -> None:
+    """The commands that its permissions are about would be run if MULTI were refused."""
+    with RawClient.connect(closed_port) as raw:
+        raw.command("AUTH", PASSWORD)
+        rules = ("on", f">{PASSWORD}", "~*", "&*", "+@all", "-@transaction", "-acl")
+        raw.command("ACL", "SETUSER", "writer", *rules)
+        raw.command("CONFIG", "RESETSTAT")
+
+        async def scenario(place: Place) -> None:
+            assert (await place.browser().sign_in("writer")).status_code == 303
+
+        play(closed_port, scenario)
+        counted = raw.command("INFO", "commandstats")
+        run = set(re.findall(rb"^cmdstat_(\S+):calls=[1-9]", counted, re.MULTILINE))
+        assert b"info" in run
+        assert run.isdisjoint({b"set", b"del", b"xadd", b"slowlog|reset", b"config|rewrite"})
+
+
 def test_the_cookie_is_for_our_pages_only_and_new_after_signing_in(closed_port: int) -> None:
     async def scenario(place: Place) -> None:
         browser = place.browser()

@@ -2,7 +2,7 @@
 time to time, because permissions change.
 
 An answer decides only what a page offers. The server checks each command again, and also the keys,
-which are not known before.
+which are not known before. The pages of `NEVER_SENT` are the exception.
 """
 
 from collections.abc import Iterable
@@ -15,38 +15,40 @@ from holdfast.errors import HoldfastError
 
 Words = tuple[Argument, ...]
 
-# All commands that a page or an action needs, with enough arguments. They are never run: ACL DRYRUN
-# only checks them, and a transaction with them is discarded.
+# All commands that a page or an action needs, with enough arguments. They are not run: ACL DRYRUN
+# only checks them, and a transaction with them is discarded. Their key is one that no program uses,
+# in case the user loses the permission for MULTI in that moment.
+KEY = "holdfast:dashboard:no-such-key"
 PROBES: dict[str, Words] = {
     "INFO": ("INFO",),
     "SCAN": ("SCAN", "0"),
-    "TYPE": ("TYPE", "k"),
-    "GET": ("GET", "k"),
-    "GETRANGE": ("GETRANGE", "k", "0", "0"),
-    "LRANGE": ("LRANGE", "k", "0", "0"),
-    "HSCAN": ("HSCAN", "k", "0"),
-    "SSCAN": ("SSCAN", "k", "0"),
-    "ZRANGE": ("ZRANGE", "k", "0", "0"),
-    "XRANGE": ("XRANGE", "k", "-", "+"),
-    "SET": ("SET", "k", "v"),
-    "DEL": ("DEL", "k"),
-    "UNLINK": ("UNLINK", "k"),
-    "RENAMENX": ("RENAMENX", "k", "l"),
-    "EXPIRE": ("EXPIRE", "k", "1"),
-    "PERSIST": ("PERSIST", "k"),
-    "LPUSH": ("LPUSH", "k", "v"),
-    "RPUSH": ("RPUSH", "k", "v"),
-    "LSET": ("LSET", "k", "0", "v"),
-    "LREM": ("LREM", "k", "1", "v"),
-    "HSET": ("HSET", "k", "f", "v"),
-    "HDEL": ("HDEL", "k", "f"),
-    "SADD": ("SADD", "k", "m"),
-    "SREM": ("SREM", "k", "m"),
-    "ZADD": ("ZADD", "k", "1", "m"),
-    "ZREM": ("ZREM", "k", "m"),
-    "XADD": ("XADD", "k", "*", "f", "v"),
-    "XDEL": ("XDEL", "k", "0-1"),
-    "OBJECT FREQ": ("OBJECT", "FREQ", "k"),
+    "TYPE": ("TYPE", KEY),
+    "GET": ("GET", KEY),
+    "GETRANGE": ("GETRANGE", KEY, "0", "0"),
+    "LRANGE": ("LRANGE", KEY, "0", "0"),
+    "HSCAN": ("HSCAN", KEY, "0"),
+    "SSCAN": ("SSCAN", KEY, "0"),
+    "ZRANGE": ("ZRANGE", KEY, "0", "0"),
+    "XRANGE": ("XRANGE", KEY, "-", "+"),
+    "SET": ("SET", KEY, "v"),
+    "DEL": ("DEL", KEY),
+    "UNLINK": ("UNLINK", KEY),
+    "RENAMENX": ("RENAMENX", KEY, f"{KEY}:2"),
+    "EXPIRE": ("EXPIRE", KEY, "1"),
+    "PERSIST": ("PERSIST", KEY),
+    "LPUSH": ("LPUSH", KEY, "v"),
+    "RPUSH": ("RPUSH", KEY, "v"),
+    "LSET": ("LSET", KEY, "0", "v"),
+    "LREM": ("LREM", KEY, "1", "v"),
+    "HSET": ("HSET", KEY, "f", "v"),
+    "HDEL": ("HDEL", KEY, "f"),
+    "SADD": ("SADD", KEY, "m"),
+    "SREM": ("SREM", KEY, "m"),
+    "ZADD": ("ZADD", KEY, "1", "m"),
+    "ZREM": ("ZREM", KEY, "m"),
+    "XADD": ("XADD", KEY, "*", "f", "v"),
+    "XDEL": ("XDEL", KEY, "0-1"),
+    "OBJECT FREQ": ("OBJECT", "FREQ", KEY),
     "HOTKEYS GET": ("HOTKEYS", "GET"),
     "HOTKEYS START": ("HOTKEYS", "START", "METRICS", "1", "CPU"),
     "EVALSHA": ("EVALSHA", "0" * 40, "0"),
@@ -55,10 +57,10 @@ PROBES: dict[str, Words] = {
     "CLIENT LIST": ("CLIENT", "LIST"),
     "CLIENT KILL": ("CLIENT", "KILL", "ID", "0"),
     "ACL LIST": ("ACL", "LIST"),
-    "ACL GETUSER": ("ACL", "GETUSER", "k"),
+    "ACL GETUSER": ("ACL", "GETUSER", "default"),
     "ACL LOG": ("ACL", "LOG"),
-    "CONFIG GET": ("CONFIG", "GET", "k"),
-    "CONFIG SET": ("CONFIG", "SET", "k", "v"),
+    "CONFIG GET": ("CONFIG", "GET", "port"),
+    "CONFIG SET": ("CONFIG", "SET", "no-such-parameter", "v"),
     "CONFIG REWRITE": ("CONFIG", "REWRITE"),
     "ACTIVE DIGEST": ("ACTIVE", "DIGEST"),
     "ACTIVE PAUSE": ("ACTIVE", "PAUSE", "1"),
@@ -66,6 +68,9 @@ PROBES: dict[str, Words] = {
     "ACTIVE FORGET": ("ACTIVE", "FORGET", "1"),
     "CLUSTER INFO": ("CLUSTER", "INFO"),
 }
+# The overview and the audit trail send no command of the user, so the server cannot refuse them.
+# They are for users that may run these commands, which change nothing.
+NEVER_SENT = ("INFO", "ACL LIST")
 # Commands that change data. If a user may run none of these, the dashboard shows that it is
 # read-only.
 CHANGES = ("SET", "DEL", "LPUSH", "HSET", "SADD", "ZADD", "XADD", "EVALSHA")
@@ -114,12 +119,15 @@ async def _by_dry_run(client: Client, username: str) -> frozenset[str] | None:
 
 
 async def _by_transaction(client: Client) -> frozenset[str]:
-    """A server checks the permission for a command when it is queued. None of the commands is
-    run."""
+    """A server checks the permission for a command when it is queued, and a transaction that is
+    discarded runs none. A user who may not begin one would run all of them, so this is tried
+    first. Then the server decides when a page sends a command."""
+    tried = await client.exec_dynamic(Request([("MULTI",), ("DISCARD",)]), into=Any)
+    if isinstance(tried[0], HoldfastError):
+        asked = Request(PROBES[name] for name in NEVER_SENT)
+        return _denied(zip(NEVER_SENT, await client.exec_dynamic(asked, into=Any), strict=True))
     words: list[Words] = [("MULTI",), *PROBES.values(), ("DISCARD",)]
     answers = await client.exec_dynamic(Request(words), into=Any)
-    if isinstance(answers[0], HoldfastError):
-        return frozenset()  # unknown: the server decides when a command is sent
     return _denied(zip(PROBES, answers[1:-1], strict=True))
 
 
