@@ -138,6 +138,29 @@ def test_a_user_without_transactions_signs_in_and_runs_nothing(closed_port: int)
         assert run.isdisjoint({b"set", b"del", b"xadd", b"slowlog|reset", b"config|rewrite"})
 
 
+@pytest.mark.parametrize(
+    "change", [["DELUSER", "reader"], ["SETUSER", "reader", "resetpass", ">new"]]
+)
+def test_a_user_that_the_server_does_not_accept_any_more_is_asked_to_sign_in(
+    closed_port: int, change: list[str]
+) -> None:
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        await browser.sign_in("reader")
+        assert (await browser.get("/keys")).status_code == 200
+        with RawClient.connect(closed_port) as raw:
+            raw.command("AUTH", PASSWORD)
+            raw.command("ACL", *change)
+            raw.command("CLIENT", "KILL", "USER", "reader")
+        for _ in range(100):  # the connection is lost, and the next one is refused
+            answer = await browser.get("/keys")
+            if answer.status_code == 303:
+                break
+        assert answer.headers["location"].startswith("/sign-in?")
+
+    play(closed_port, scenario)
+
+
 def test_the_cookie_is_for_our_pages_only_and_new_after_signing_in(closed_port: int) -> None:
     async def scenario(place: Place) -> None:
         browser = place.browser()

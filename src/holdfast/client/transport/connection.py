@@ -405,7 +405,9 @@ class Connection:
             return ClosedError(f"the client is closed{why}")
         if self.state is State.INIT:
             return NotConnectedError("not connected yet: await connect() first")
-        return NotConnectedError(f"not connected{why}")
+        error = NotConnectedError(f"not connected{why}")
+        error.__cause__ = self.last_error
+        return error
 
     def _move(self, to: State) -> None:
         before = self.state

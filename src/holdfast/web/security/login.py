@@ -114,9 +114,12 @@ class Login:
 
 
 def _refused(error: HoldfastError) -> RefusedError | None:
+    """The refusal of a handshake, whether the caller waited for it or a reconnection met it."""
     cause = error.__cause__
-    if isinstance(cause, ServerError) and cause.code in REFUSALS:
-        return RefusedError(str(cause))
+    while cause is not None:
+        if isinstance(cause, ServerError) and cause.code in REFUSALS:
+            return RefusedError(str(cause))
+        cause = cause.__cause__
     return None
 
 
