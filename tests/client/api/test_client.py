@@ -185,6 +185,27 @@ def test_a_slot_of_a_transaction_is_a_value_or_an_error(play: Play) -> None:
     play(scenario)
 
 
+def test_a_refused_multi_is_told_with_its_meaning_for_the_commands(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as admin:
+            rules = ("on", ">pw", "~*", "+@all", "-multi")
+            await admin.exec("ACL", "SETUSER", "modest", *rules)
+            try:
+                async with holdfast.connect(redis_url.replace("://", "://modest:pw@")) as client:
+                    with pytest.raises(ClientError, match="refused MULTI, so each command") as ran:
+                        await client.transaction().add("INCR", "n").add("INCR", "n").commit()
+                    assert ran.value.may_have_executed
+                    assert not ran.value.is_retryable
+                    assert await client.get("n") == "2"
+                    await admin.exec("ACL", "SETUSER", "modest", "-incr")
+                    with pytest.raises(ServerError, match="'multi'"):
+                        await client.transaction().add("INCR", "n").commit()
+            finally:
+                await admin.exec("ACL", "DELUSER", "modest")
+
+    asyncio.run(scenario())
+
+
 def test_a_watched_transaction_has_a_timeout_and_leaves_no_watch_behind(play: Play) -> None:
     async def scenario(client: Client) -> None:
         async with client.transaction("a"):

@@ -137,7 +137,13 @@ class Transaction(TransactionExec):
         self._check_asked(commands)
         request: list[Command] = [*self._before, ("MULTI",), *commands, ("EXEC",)]
         replies = await self._run_many("transaction", request, over=self._connection)
-        result = replies[-1]
+        multi, result = replies[len(self._before)], replies[-1]
+        if isinstance(multi, ServerError):
+            between = replies[len(self._before) + 1 : -1]
+            if all(isinstance(reply, ServerError) for reply in between):
+                raise multi
+            text = f"the server refused MULTI, so each command ran by itself: {multi}"
+            raise ClientError(text, may_have_executed=True) from multi
         if isinstance(result, ServerError):
             result.__cause__ = next((r for r in replies[:-1] if isinstance(r, ServerError)), None)
             self._check_place(result.__cause__)
