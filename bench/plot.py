@@ -37,7 +37,10 @@ SOURCES = {
     ],
     "fairness": ["2026-11-18-fairness.json"],
     "start": ["2026-11-17-start.json", "2026-11-17-start-plain-python.json"],
-    "dashboard": ["2026-11-18-dashboard-search.json"],
+    "dashboard": [
+        *("2026-11-19-dashboard-open.json", "2026-11-19-dashboard-tabs.json"),
+        *("2026-11-19-dashboard-large.json", "2026-11-19-dashboard-search.json"),
+    ],
     "replication": ["2026-11-18-replication.json"],
     # Beside redis-server. A second run, beside an older Holdfast, adds bars and a table.
     "new-keys": ["2026-11-19-everysec-new-keys.json"],
@@ -248,13 +251,16 @@ def dashboard_table(_: str, runs: list[Any]) -> Iterator[str]:
     parts = {name: part for run in runs for name, part in run.items()}
     beside = {"open": "20 dashboards", "tabs": "1,000 open pages"}
     if not beside.keys().isdisjoint(parts):
-        yield "| beside | CPU time a request, without : with | requests/s, with : without |"
+        yield "| beside | CPU time a request, without : with (min–max) | requests/s |"
         yield "|---|---|---|"
     for name, title in beside.items():
         for load, figures in parts.get(name, {}).items():
-            ratios = f"{figures['cpu_ratio']:.2f} | {figures['rps_ratio']:.2f}"
-            yield f"| {load}, {title} | {ratios} |"
+            rounds = figures["rounds"]
+            cpu = [each["without"]["cpu_us"] / each["with"]["cpu_us"] for each in rounds]
+            spread = f"{figures['cpu_ratio']:.2f} ({min(cpu):.2f}–{max(cpu):.2f})"
+            yield f"| {load}, {title} | {spread} | {figures['rps_ratio']:.2f} |"
     if "search" in parts:
+        yield ""
         words, slowest = max(parts["search"].items(), key=lambda item: float(item[1]["cpu_ms"]))
         middle = statistics.median(each["cpu_ms"] for each in parts["search"].values())
         yield (
