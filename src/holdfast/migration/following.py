@@ -45,9 +45,11 @@ from holdfast.psync.events import (
     SnapshotBegins,
     SnapshotEnds,
     SnapshotPiece,
+    TooLargeError,
 )
 from holdfast.psync.follower import Follower, acknowledgement
 from holdfast.psync.handshake import Introduction
+from holdfast.psync.open_commands import check_open
 from holdfast.server.core.engine import Engine
 from holdfast.store.rdb.file_reader import RdbFileError, RdbReader, printable
 from holdfast.store.rdb.records import Aux, Entry, Library, Record, Unknown
@@ -67,7 +69,7 @@ class PsyncRefusedError(MigrationError):
 
 
 class _StartOverError(Exception):
-    """The server sends a snapshot, and the file has data already."""
+    """The file has data already, and a snapshot must come. The text is the reason."""
 
 
 class Position(NamedTuple):
@@ -118,8 +120,8 @@ class Following:
             try:
                 asyncio.run(attempt.run())
                 return
-            except _StartOverError:
-                self._note("the server did not go on where the import was, so it began again")
+            except _StartOverError as reason:
+                self._note(f"{reason}, so the import began again")
                 remove_database(self._path)
             except PsyncError as error:
                 raise self._refusal(error) from None
@@ -161,7 +163,7 @@ class Attempt:
         """A link goes on at the position. What came after that comes again, such as the beginning
         of a transaction without its end."""
         self._batch: list[Argv] = []
-        self._batch_bytes = 0
+        self._batch_bytes = self._batch_arguments = 0
         self._selected = self.position.selected if self.position else 0
         self._is_in_transaction = False
         self._is_asked = False  # for an acknowledgement
@@ -199,6 +201,8 @@ class Attempt:
                 text = str(error) or "it does not answer"
                 raise MigrationError(f"{self._server.address} is away: {text}") from None
             await asyncio.sleep(PAUSE_S)
+        except TooLargeError as error:
+            raise _StartOverError(str(error)) from None
         except PsyncError as error:
             if (
                 not error.is_temporary
@@ -258,7 +262,7 @@ class Attempt:
         match event:
             case FullResync(replication_id, offset):
                 if self.position is not None:
-                    raise _StartOverError
+                    raise _StartOverError("the server did not go on where the import was")
                 self.position = Position(replication_id, offset, 0)
                 self._first_offset = offset
             case SnapshotBegins(nbytes):
@@ -395,12 +399,15 @@ class Attempt:
         self._pass_time_to(delivery_ms(command))
         self._batch.append(command)
         self._batch_bytes += sum(map(len, command))
+        self._batch_arguments += len(command)
+        if self._is_in_transaction:
+            check_open(self._batch_bytes, self._batch_arguments, "a transaction of the server")
 
     async def _commit(self, offset: int) -> None:
         """Run the batch, and note in the same transaction that it has run."""
         assert self.position is not None
         position = self.position._replace(offset=offset, selected=self._selected)
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        batch, self._batch, self._batch_bytes, self._batch_arguments = self._batch, [], 0, 0
         noting = [
             [b"SELECT", b"%d" % self._databases],
             [b"SET", POSITION, position.encoded()],

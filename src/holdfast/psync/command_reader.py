@@ -7,6 +7,7 @@ command in another form counts as damage.
 from typing import TYPE_CHECKING, Final
 
 from holdfast.psync.events import Command, PsyncError
+from holdfast.psync.open_commands import check_open
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # a machine word when compiled; only an annotation when not
@@ -17,7 +18,7 @@ _LF: Final = ord("\n")
 _STAR: Final = ord("*")
 _DOLLAR: Final = ord("$")
 _MOST_DIGITS: Final = 10
-_LARGEST: Final = 1 << 29  # no server has larger strings: proto-max-bulk-len
+_LARGEST: Final = 1 << 29  # of an argument: no larger string could be kept here
 _SHOWN_BYTES: Final = 32
 
 
@@ -25,6 +26,7 @@ class CommandReader:
     def __init__(self, offset: int) -> None:
         """`offset` counts the bytes of the stream before the first that will be fed."""
         self.offset = offset
+        self._whole_offset = offset  # the end of the last command
         self._buffer = b""
         self._argv: list[bytes] = []
         self._missing = 0  # arguments
@@ -33,7 +35,7 @@ class CommandReader:
         self._missing_bytes = 0
 
     def feed(self, data: bytes) -> list[Command]:
-        """The commands that these bytes complete. Raises PsyncError."""
+        """The commands that these bytes complete. Raises PsyncError, and TooLargeError."""
         if self._missing_bytes > len(data):
             self._pieces.append(data)
             self._missing_bytes -= len(data)
@@ -52,6 +54,11 @@ class CommandReader:
             self._pieces.append(data[used:])
         else:
             self._buffer = data[used:]
+        if commands:
+            self._whole_offset = commands[-1].offset
+        if self._missing:
+            nbytes = self.offset - self._whole_offset + self._missing_bytes
+            check_open(nbytes, len(self._argv), "a command of the primary")
         return commands
 
     def _read(self, data: bytes, commands: list[Command]) -> "i64":
@@ -74,6 +81,11 @@ class CommandReader:
                 length, start = self._number(data, pos, _DOLLAR)
                 if start < 0:
                     break
+                if length > _LARGEST:
+                    raise PsyncError(
+                        f"the command after offset {self.offset} has an argument of {length:,}"
+                        " bytes, and Holdfast takes at most 512 MB"
+                    )
                 after = start + length
                 if after + 2 > end:
                     self._missing_bytes = after + 2 - end
@@ -112,7 +124,7 @@ class CommandReader:
                 return number, at + 2
             byte -= _ZERO
             number = 10 * number + byte
-            if not 0 <= byte <= 9 or at - pos > _MOST_DIGITS or number > _LARGEST:
+            if not 0 <= byte <= 9 or at - pos > _MOST_DIGITS:
                 raise self._damage(data, pos)
             at += 1
         return 0, -1

@@ -12,6 +12,11 @@ class PsyncError(Exception):
         self.is_temporary = is_temporary
 
 
+class TooLargeError(PsyncError):
+    """A command or a transaction is too large to wait for its end. Commands lead no further from
+    here, but a snapshot does."""
+
+
 class FullResync(NamedTuple):
     """A snapshot follows. The commands behind it begin with the byte after `offset`."""
 

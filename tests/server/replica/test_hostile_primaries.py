@@ -27,6 +27,7 @@ class Answer(NamedTuple):
     data: bytes
     offset: int = -1
     more: bytes = b""
+    endless: bytes = b""  # sent until the replica leaves
 
 
 class HostilePrimary:
@@ -72,6 +73,8 @@ class HostilePrimary:
                         return
                     heard += data
                 peer.sendall(answer.more)
+            while answer.endless:
+                peer.sendall(answer.endless)
             peer.shutdown(socket.SHUT_WR)
             while peer.recv(4096):  # until the replica has seen the end
                 pass
@@ -126,6 +129,35 @@ def test_a_snapshot_that_goes_on_behind_its_end_is_refused(replica: HoldfastServ
         wait_until(lambda: "more follows" in replica.stderr, "it says so")
         copy.command("REPLICAOF", "NO", "ONE")
     assert copy.command("DBSIZE") == b":1\r\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "argv"),
+    [(1, [b"SET", b"k", b"x" * 1_000_000]), (10_000, [b"TIME"]), (10_000, [b"PING"])],
+    ids=["large", "many", "not-queued"],
+)
+def test_a_transaction_that_never_ends(
+    replica: HoldfastServer, count: int, argv: list[bytes]
+) -> None:
+    """The replica gives it up, and asks for a snapshot instead."""
+    copy = replica.client(timeout_s=60)
+    rdb = empty_rdb()
+    head = b"+FULLRESYNC %b 0\r\n$%d\r\n%b" % (ID, len(rdb), rdb)
+    begin = encode2([b"SET", b"old", b"1"]) + encode2([b"MULTI"])
+    answer = Answer(head + begin, endless=encode2([*argv]) * count)
+    with closing(HostilePrimary(lambda words: answer)) as primary:
+        dial(copy, primary, 3)
+        assert copy.command("DBSIZE") == b":1\r\n"
+        copy.command("REPLICAOF", "NO", "ONE")
+    assert [words[0] for words in primary.asked[:3]] == [b"?"] * 3
+    assert replica.stderr.count("takes more than 1,073,741,824 bytes of memory, so the next") >= 2
+    assert peak_kb(replica.pid) < 3 << 20
+    assert copy.command("SET", "new", 1) == b"+OK\r\n"
+
+
+def peak_kb(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0])
 
 
 def some_damage(rng: random.Random, replica: HoldfastServer, count: int) -> None:

@@ -431,6 +431,48 @@ def test_a_value_of_300_mb(redis_primary: RedisServer, replica: HoldfastServer) 
     assert copy.command("STRLEN", "big") == b":300000002\r\n"
 
 
+COPIES = "for n = 1, ARGV[1] do redis.call('SET', n, ARGV[2]) end"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_transaction_of_a_million_keys_is_seen_whole_or_not_at_all(
+    any_primary: ServerProcess, replica: HoldfastServer
+) -> None:
+    see_whole(any_primary, replica, 1_000_000, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("count", "snapshots"), [(3, 1), (4, 2)])
+def test_a_transaction_of_large_values_is_seen_whole_or_not_at_all(
+    redis_primary: RedisServer, replica: HoldfastServer, count: int, snapshots: int
+) -> None:
+    """What is more than a gigabyte comes as a snapshot."""
+    see_whole(redis_primary, replica, count, 300_000_000)
+    stats = redis_primary.client().command("INFO", "stats").decode()
+    assert f"sync_full:{snapshots}\r\n" in stats
+
+
+def see_whole(primary: ServerProcess, replica: HoldfastServer, count: int, nbytes: int) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "client-output-buffer-limit", "replica 0 0 0")
+    client.command("CONFIG", "SET", "repl-timeout", 600)
+    follow(primary, replica)
+    copy = replica.client(timeout_s=300)
+
+    def is_whole() -> bool:
+        found = int(copy.command("DBSIZE")[1:])
+        assert found in (0, count)
+        return found == count
+
+    with primary.client(timeout_s=300) as writer:
+        writer.send_command("EVAL", COPIES, 0, count, "x" * nbytes)
+        wait_until(is_whole, "the transaction is there", 300)
+        assert writer.read_reply() == b"$-1\r\n"
+    assert copy.command("STRLEN", count) == b":%d\r\n" % nbytes
+
+
 def facts(client: RawClient) -> tuple[str, str]:
     found = info(client)
     return found["master_replid"], found["master_repl_offset"]

@@ -22,9 +22,10 @@ from holdfast.psync.events import (
     SnapshotBegins,
     SnapshotEnds,
     SnapshotPiece,
+    TooLargeError,
 )
 from holdfast.psync.follower import Follower
-from holdfast.psync.handshake import Introduction
+from holdfast.psync.handshake import NO_OFFSET, Introduction
 from holdfast.server.config.tls import tls_to_peers
 from holdfast.server.core.engine import Engine
 from holdfast.server.replica.link_states import LinkState, after
@@ -39,6 +40,7 @@ PIECE_BYTES = 1 << 18
 MOST_WAITING_BYTES = 8 << 20  # of commands that have not run; more is not read
 LOOK_EVERY_S = 0.005
 RETRY_S = 1.0
+MOST_RETRY_S = 60.0  # between attempts that fail at the same place of the stream
 STEADY_S = 1.0  # a link that was up for so long is dialed again without a pause
 TICK_S = 1.0
 FAILURES = (OSError, PsyncError, StorageError, ConfigError, ssl.SSLError, asyncio.TimeoutError)
@@ -81,6 +83,7 @@ class Link:
         self._up_since_s = 0.0
         self._writer: asyncio.StreamWriter | None = None
         self._position: Position | None = None  # of the snapshot that comes
+        self._needs_snapshot = False  # the commands from the position on cannot be taken
         self._listens_since_s: float | None = None
         self._has_room = asyncio.Event()
         self._reason = ""  # why the last attempt failed
@@ -108,26 +111,36 @@ class Link:
     # -- one attempt after the other ----------------------------------------------------------
 
     async def _run(self) -> None:
+        pause_s, unreadable = RETRY_S, ""
         while True:
             self._cut_because = reason = ""
+            unreadable_before, unreadable = unreadable, ""  # the place of the stream
             try:
                 await self._follow()
                 reason = "the primary has closed the connection"
             except FAILURES as error:
                 reason = str(error) or type(error).__name__
+                if isinstance(error, TooLargeError):
+                    self._needs_snapshot = True
+                    reason += ", so the next attempt begins with a snapshot"
+                if isinstance(error, PsyncError) and self.session is not None:
+                    unreadable = reason
             except Exception as error:  # a bug must not end replication for good
                 log.error("the link to the primary failed", exc_info=error)
                 reason = "an error in this server"
             self._hang_up()
             reason = self._cut_because or reason
+            # If the primary sends the same again, each attempt may cost much, and leads nowhere.
+            is_same = unreadable != "" and unreadable == unreadable_before
+            pause_s = min(2 * pause_s, MOST_RETRY_S) if is_same else RETRY_S
             if reason != self._reason:
                 log.warning("primary %s:%d is lost: %s", self.host, self.port, reason)
             self._reason = reason
-            was_steady = self._was_steady
+            was_steady = self._was_steady and not unreadable
             self._enter(LinkState.WAITING)
             self._owner.link_failed(reason)
             if not was_steady:
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(pause_s)
 
     def _hang_up(self) -> None:
         if self._writer is not None:
@@ -173,6 +186,8 @@ class Link:
         )
         self._enter(LinkState.GREETING)
         introduction = self._owner.introduction()
+        if self._needs_snapshot:
+            introduction = introduction._replace(replication_id=b"", offset=NO_OFFSET)
         # Only a snapshot can be the answer. So the process that loads it starts while the primary
         # writes it. After a failed attempt it starts when the primary announces the snapshot.
         if introduction.offset < 0 and not self._reason:
@@ -218,6 +233,7 @@ class Link:
                 assert self.load is not None
                 await self.load.finish()
                 self._be_online(await self._owner.replace_data(self.load))
+                self._needs_snapshot = False
                 self.load.stop()
                 self.load = None
             case Continues(replication_id):

@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.errors import CommandError
 from holdfast.psync.events import Command, Commands
 from holdfast.psync.follower import acknowledgement
+from holdfast.psync.open_commands import check_open
 from holdfast.resp import Reply
 from holdfast.server.auth.acl import User
 from holdfast.server.core.engine import SHARE_NS, Engine
@@ -24,6 +25,7 @@ from holdfast.server.sessions.session import IS_LOADED, PRIMARY, REPLIES_OFF, Se
 log = logging.getLogger(__name__)
 
 LOGGED_ERRORS: Final = 10  # of a link; the others are counted
+OWN_ARGUMENTS: Final = 2  # a queued command takes as much memory beside its arguments as two more
 RULES: Final = [b"on", b"nopass", b"allkeys", b"allchannels", b"allcommands"]
 
 
@@ -45,6 +47,7 @@ class PrimarySession(Session):
         self._replication_id = position.replication_id
         self.received = position.offset
         self._applied = self.noted = position.offset
+        self._queued_arguments = 0  # of the open transaction
         self.errors = 0
         self._wants_acknowledgement = False
         self.on_room: Callable[[], None] | None = None  # called when commands have run
@@ -70,7 +73,9 @@ class PrimarySession(Session):
         return len(self._bytes) if self._commands else 0
 
     def take(self, received: Commands) -> None:
-        """Commands that the primary has sent. They run soon."""
+        """Commands that the primary has sent. They run soon. Raises TooLargeError."""
+        if self.multi is not None:
+            check_open(len(self._bytes), self._queued_arguments, "a transaction of the primary")
         self._bytes += received.data
         self.received += len(received.data)
         if received.commands:
@@ -101,8 +106,11 @@ class PrimarySession(Session):
             if self.parked:
                 break
             commands.popleft()
-            if self.multi is None:  # else nothing of its transaction has been done yet
+            if self.multi is None:
                 self._applied = command.offset
+                self._queued_arguments = 0
+            else:  # nothing of its transaction has been done yet
+                self._queued_arguments += len(command.argv) + OWN_ARGUMENTS
             if self.load_state == IS_LOADED:
                 engine.loading.ran(self)
             if self._now_ns() >= until_ns:
