@@ -37,7 +37,7 @@ GROUPS = {
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists mark tables
         store/fold: pending_rows collect delete_rows write_keys write_lists write_sizes
-            write_streams new_strings fold
+            write_streams new_keys fold
         store: recovery store
     """,
     "holdfast_rdb": """

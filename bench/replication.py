@@ -2,7 +2,8 @@
 
 | row | what is measured |
 |---|---|
-| snapshot | the time from REPLICAOF until the replica follows, with small keys |
+| snapshot | the time from REPLICAOF until the replica follows, with small strings |
+| hashes | likewise, with small hashes |
 | primary | SET with one replica, and without |
 | stream | commands that a replica applies after it was stopped, a second |
 | lag | from the reply of a write at the primary until the replica has it, beside other writes |
@@ -35,6 +36,12 @@ from tests.server.replica.test_with_sentinel import crew
 
 KEYS = 1_000_000
 WRITES = 500_000
+AT_ONCE = 10_000
+FILL_HASHES = """
+for n = ARGV[1], ARGV[2] - 1 do
+    redis.call('HSET', 'session:' .. n, 'user', n, 'visits', n % 17, 'token', '0123456789' .. n)
+end
+"""
 LOOKS = 500
 FAILOVERS = 3
 GIVE_UP_S = 3600.0
@@ -91,11 +98,25 @@ def follow(primary: ServerProcess, replica: ServerProcess) -> RawClient:
 
 
 def snapshot(share: float) -> Iterator[Row]:
-    keys = int(KEYS * share)
+    def fill(client: RawClient, keys: int) -> None:
+        ask(client, "DEBUG", "POPULATE", keys, "key", 32)
+
+    yield from _snapshots("snapshot", int(KEYS * share), fill)
+
+
+def hashes(share: float) -> Iterator[Row]:
+    def fill(client: RawClient, keys: int) -> None:
+        for first in range(0, keys, AT_ONCE):
+            ask(client, "EVAL", FILL_HASHES, 0, first, min(keys, first + AT_ONCE))
+
+    yield from _snapshots("hashes", int(KEYS * share), fill)
+
+
+def _snapshots(name: str, keys: int, fill: Callable[[RawClient, int], None]) -> Iterator[Row]:
     for kinds in PAIRS:
-        row = Row("snapshot", NAMES[kinds[0]], NAMES[kinds[1]])
+        row = Row(name, NAMES[kinds[0]], NAMES[kinds[1]])
         with workplace() as folder, pair(folder, *kinds) as (primary, replica):
-            ask(primary.client(), "DEBUG", "POPULATE", keys, "key", 32)
+            fill(primary.client(), keys)
             # A primary that has just received so many keys is still writing them to its tables.
             ask(primary.client(), "SAVE")
             before = [tree_cpu_s(server.pid) for server in (primary, replica)]
@@ -103,10 +124,10 @@ def snapshot(share: float) -> Iterator[Row]:
             client = follow(primary, replica)
             row.figures["seconds"] = time.perf_counter() - began_s
             assert ask_int(client, "DBSIZE") == keys
-            for name, server, used_s in zip(
+            for role, server, used_s in zip(
                 ("primary", "replica"), (primary, replica), before, strict=True
             ):
-                row.figures[f"{name}_cpu_s"] = tree_cpu_s(server.pid) - used_s
+                row.figures[f"{role}_cpu_s"] = tree_cpu_s(server.pid) - used_s
         row.figures["keys"] = keys
         yield row
 
@@ -219,7 +240,7 @@ def failover(share: float) -> Iterator[Row]:
 
 
 ROWS: dict[str, Callable[[float], Iterator[Row]]] = {
-    each.__name__: each for each in (snapshot, primary, stream, lag, failover)
+    each.__name__: each for each in (snapshot, hashes, primary, stream, lag, failover)
 }
 
 

@@ -1,9 +1,11 @@
 """What an import writes, and what it leaves as it was."""
 
 import os
+import random
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,7 @@ from holdfast.migration.importing import ImportOptions, import_file
 from holdfast.migration.report import Report
 from holdfast.migration.selection import Selection
 from holdfast.server.config.parameters import MOST_DATABASES
+from holdfast.store.check import check_file
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import string
 from holdfast.store.rdb.records import Entry, Library, Strings
@@ -124,6 +127,52 @@ def test_a_name_that_came_twice_is_noticed_before_a_key_is_removed(doubled: Data
     with pytest.raises(MigrationError, match="comes twice"):
         doubled.remove(b"k", 0)
     doubled.abandon()
+
+
+def test_both_ways_of_new_keys_leave_the_same_file(tmp_path: Path, rng: random.Random) -> None:
+    """Straight into the tables, and by journal and fold."""
+    written = list(some_entries(rng))
+    found = []
+    for count, path in enumerate([tmp_path / "straight.db", tmp_path / "usual.db"]):
+        target = DatabaseTarget(path, 2, ManualClock(NOW_MS))
+        if count:
+            target.finish()
+        for at, entry in enumerate(written):
+            target.put(entry, entry.database)
+            if at % 40 == 0:
+                target.fold()
+        target.close()
+        assert check_file(path) == []
+        with closing(sqlite3.connect(path)) as file:
+            sizes = file.execute("SELECT elements FROM redis_sizes ORDER BY elements").fetchall()
+            keys = file.execute("SELECT * FROM redis_space_sizes ORDER BY space").fetchall()
+        found.append((entries(path), sizes, keys))
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 3
+    assert sorted(entry.name for entry in found[0][0]) == sorted(each.name for each in written)
+
+
+def some_entries(rng: random.Random) -> Iterator[Entry]:
+    for number in range(300):
+        count = rng.choice([1, 3, 30])
+        words = list({rng.randbytes(rng.randrange(12)): None for _ in range(count)})
+        yield from entries_of(number, words, rng)
+    yield from entries_of(300, [b"%d" % rng.randrange(1 << 60) for _ in range(1500)], rng)
+
+
+def entries_of(number: int, words: list[bytes], rng: random.Random) -> Iterator[Entry]:
+    times = [None, None, NOW_MS + 10**9]
+    scores = [0.0, -1.5, float("inf"), float("-inf"), 1e300]
+    fields = [(word, rng.randbytes(3), None) for word in words]
+    for kind, content in (
+        ("list", words),
+        ("set", words),
+        ("hash", fields),
+        ("hash", [(*field[:2], rng.choice(times)) for field in fields[:20]]),
+        ("zset", [(word, rng.choice(scores)) for word in words]),
+    ):
+        name = b"%s:%d:%d" % (kind.encode(), number, rng.randrange(1 << 60))
+        yield Entry(number % 2, name, Plain(kind, content), rng.choice(times))
 
 
 def test_names_are_sorted_without_all_of_them_in_memory(db: Path) -> None:

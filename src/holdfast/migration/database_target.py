@@ -1,8 +1,8 @@
 """Writes records into a database file that is not served yet.
 
 Memory keeps a slice of the records: each slice is committed, folded into the tables, and forgotten.
-Nothing is synced before the end, because the file has no name until then. Strings of a file that
-was empty take a shorter way: see new_strings.py.
+Nothing is synced before the end, because the file has no name until then. Most keys of a file that
+was empty take a shorter way: see new_keys.py.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.errors import CommandError, StorageError
 from holdfast.migration.errors import MigrationError, UnfitError
-from holdfast.store.fold.new_strings import NewStrings
+from holdfast.store.fold.new_keys import NewKeys
 from holdfast.store.rdb.file_reader import printable
 from holdfast.store.rdb.plain import FILLERS, Plain
 from holdfast.store.rdb.records import Entry, Strings
@@ -19,7 +19,7 @@ from holdfast.store.store import FileStore, Store
 
 # Bytes of values in memory before they are folded; and pages of the WAL before it is emptied.
 SLICE_BYTES = 32 << 20
-STRINGS_BYTES = 64 << 20  # likewise of new strings
+NEW_BYTES = 64 << 20  # likewise of new keys
 CHECKPOINT_PAGES = 16384
 
 NAMES_AT_ONCE = 1000
@@ -36,19 +36,25 @@ class DatabaseTarget:
         self._keyspace.now_ms = clock.now_ms()
         self._first_id = self._keyspace.next_id  # of a key that this import creates
         was_empty = not any(map(len, self._keyspace.databases))
-        self._strings = NewStrings() if was_empty else None
+        self._new = NewKeys() if was_empty else None
 
     def put(self, entry: Entry, database: int) -> None:
         """Create a key; an older key of that name goes. Raises MigrationError."""
         keyspace = self._keyspace
         refuse_unfit(entry, database, len(keyspace.databases))
         db = keyspace.databases[database]
-        value = entry.value
-        if value.type == "string" and self._strings is not None:
-            self._put_strings(
-                self._strings, db.space.id, [entry.name], [value.content], [entry.expires_at_ms]
-            )
-            return
+        value, new = entry.value, self._new
+        if new is not None:
+            if value.type == "string":
+                self._put_strings(
+                    new, db.space.id, [entry.name], [value.content], [entry.expires_at_ms]
+                )
+                return
+            if new.add(keyspace.next_id, db.space.id, entry.name, entry.expires_at_ms, value):
+                keyspace.next_id += 1
+                if new.nbytes >= NEW_BYTES:
+                    self.fold()
+                return
         old = db.find_row(entry.name)
         if old is not None:
             if old.id >= self._first_id:
@@ -70,17 +76,17 @@ class DatabaseTarget:
         """`put` for many. False if they have to be put one by one: the file had keys before, or not
         all of them fit."""
         databases = self._keyspace.databases
-        if self._strings is None or database >= len(databases):
+        if self._new is None or database >= len(databases):
             return False
         if max(map(len, strings.values)) > LARGEST_STRING:
             return False
         space = databases[database].space.id
-        self._put_strings(self._strings, space, strings.names, strings.values, strings.times)
+        self._put_strings(self._new, space, strings.names, strings.values, strings.times)
         return True
 
     def _put_strings(
         self,
-        strings: NewStrings,
+        new: NewKeys,
         space: int,
         names: list[bytes],
         values: list[bytes],
@@ -88,14 +94,14 @@ class DatabaseTarget:
     ) -> None:
         first_id = self._keyspace.next_id
         self._keyspace.next_id += len(names)
-        strings.add(first_id, space, names, values, times)
-        if strings.nbytes >= STRINGS_BYTES:
+        new.add_strings(first_id, space, names, values, times)
+        if new.nbytes >= NEW_BYTES:
             self.fold()
 
     def remove(self, name: bytes, database: int) -> str | None:
         """Remove a key that this import has created. Returns its type, or None if there is none."""
         keyspace = self._keyspace
-        if self._strings is not None:
+        if self._new is not None:
             # From now on names come again and again, so each has to be looked for.
             self.finish()
         db = keyspace.databases[database] if database < len(keyspace.databases) else None
@@ -122,8 +128,8 @@ class DatabaseTarget:
         try:
             store.commit()
             store.fold()
-            if self._strings is not None:
-                store.write_strings(self._strings, is_last=is_last)
+            if self._new is not None:
+                store.write_new(self._new, is_last=is_last)
             if store.wal_pages >= CHECKPOINT_PAGES:
                 store.sync_and_checkpoint()
             store.reload()
@@ -133,11 +139,11 @@ class DatabaseTarget:
             pass
 
     def finish(self) -> None:
-        """From now on, strings take the usual way, too. Raises MigrationError if two keys have the
+        """From now on, all keys take the usual way. Raises MigrationError if two keys have the
         same name."""
         self.fold(is_last=True)
-        doubled = None if self._strings is None else self.store.doubled_name()
-        self._strings = None
+        doubled = None if self._new is None else self.store.doubled_name()
+        self._new = None
         if doubled is not None:
             space, name = doubled
             databases = [db.index for db in self._keyspace.databases if db.space.id == space]

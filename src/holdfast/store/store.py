@@ -27,7 +27,7 @@ from holdfast.store.file.opening import (
 from holdfast.store.file.tables import Tables
 from holdfast.store.file.wal import wal_path
 from holdfast.store.fold.fold import Fold
-from holdfast.store.fold.new_strings import NewStrings, doubled_name
+from holdfast.store.fold.new_keys import NewKeys, doubled_name
 from holdfast.store.memory.eviction import Eviction
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.recovery import recover
@@ -339,20 +339,20 @@ class FileStore:
     def fold(self) -> None:
         self.folding.run()
 
-    def write_strings(self, strings: NewStrings, *, is_last: bool = False) -> None:
-        """Write new strings to the tables, in a file that no server uses, and after the last ones
-        the names of all; `reload` shows them. Raises StorageError: after that the store can only be
+    def write_new(self, keys: NewKeys, *, is_last: bool = False) -> None:
+        """Write new keys to the tables, in a file that no server uses, and after the last ones the
+        names of all; `reload` shows them. Raises StorageError: after that the store can only be
         closed by `abandon`."""
         try:
-            strings.write(self._connection)
+            keys.write(self._connection)
             if is_last:
-                strings.write_names(self._connection)
+                keys.write_names(self._connection)
         except apsw.Error as error:
             raise StorageError(f"cannot write the tables: {error}") from None
 
     def doubled_name(self) -> tuple[int, bytes] | None:
-        """The space and the name of two keys with the same name, which only `write_strings` can
-        create. Raises StorageError."""
+        """The space and the name of two keys with the same name, which only `write_new` can create.
+        Raises StorageError."""
         try:
             return doubled_name(self._connection)
         except apsw.Error as error:
