@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.migration.following import Attempt
+from holdfast.migration.following import Attempt, Following
 from holdfast.migration.live_server import LiveServer
+from holdfast.psync import open_commands
 from holdfast.psync.events import Command, Commands, Event, SnapshotEnds
 from holdfast.psync.follower import Follower, acknowledgement
 from holdfast.psync.handshake import Introduction
@@ -88,6 +89,40 @@ def test_a_transaction_that_comes_in_pieces_is_applied_in_its_database(
 
 def refuse(sentence: str) -> None:
     raise AssertionError(sentence)
+
+
+def test_a_transaction_that_is_too_large_lets_the_import_begin_again(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new snapshot has its changes."""
+    monkeypatch.setattr(open_commands, "MOST_OPEN_BYTES", 100_000)
+    sets = ["MULTI", *["SET key value"] * 1000, "EXEC", "SET first last"]
+    with redis:
+        events = heard(redis, b"".join(encode_command(*line.split()) for line in sets))
+    links = 0
+
+    async def follow(attempt: Attempt) -> None:
+        nonlocal links
+        links += 1
+        if links == 3:
+            raise KeyboardInterrupt
+        for event in events:
+            await attempt.take(event)
+
+    monkeypatch.setattr(Attempt, "_follow", follow)
+    notes: list[str] = []
+    server = LiveServer(f"redis://127.0.0.1:{redis.port}")
+    with pytest.raises(KeyboardInterrupt):
+        Following(
+            server,
+            tmp_path / "app.db",
+            DATABASES,
+            left_out=refuse,
+            note=notes.append,
+            progress=lambda *_: None,
+        ).run()
+    said = "a transaction of the server takes more than 100,000 bytes of memory"
+    assert notes == [f"{said}, so the import began again"] * 2
 
 
 class Relay:
