@@ -130,6 +130,8 @@ def bitfield(c: Context, argv: list[bytes]) -> Reply:
         c.keyspace.note_edited(key)
     if changes:
         c.db.signal(name, b"setbit", STRING)
+    elif has_grown:  # Redis forgets this change: its replicas do not get it
+        c.keyspace.dirty += 1
     return replies
 
 

@@ -8,6 +8,7 @@ from holdfast import all_commands as all_commands
 from holdfast.commands.table import TABLE
 from tests.commands.streams.talk import parsed
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness.processes import ServerProcess
 from tests.server.primary.following import is_up, wait_for_replica
 from tests.wire import generators
 from tests.wire.differential import WHOLE, split_array
@@ -32,9 +33,12 @@ redis.call(unpack(second))
 class Writer:
     """Sends random commands that write: alone, in transactions, in scripts."""
 
-    def __init__(self, client: RawClient, rng: random.Random) -> None:
+    def __init__(
+        self, client: RawClient, rng: random.Random, server: type[ServerProcess] = HoldfastServer
+    ) -> None:
         self._client = client
         self._rng = rng
+        self._server = server
         self._sent = 0
 
     def run(self, count: int) -> None:
@@ -56,6 +60,8 @@ class Writer:
     def _command(self) -> Argv:
         while True:
             argv = generators.command(self._rng, is_write)
+            if self._server is not HoldfastServer and b"FAIL" in argv:
+                continue  # Redis and Valkey hide from replicas that it made a string longer
             if argv[0] != EXPIRE_NOW:
                 self._sent += 1
                 return finish(argv, self._sent, b"0.01")
@@ -113,6 +119,20 @@ def compare(client: RawClient, copy: RawClient) -> None:
     ours = contents(client)
     wait_for_replica(client)
     assert contents(copy) == ours
+
+
+def test_a_bitfield_that_sets_nothing_may_make_its_string_longer(
+    primary: HoldfastServer, any_replica: RedisServer
+) -> None:
+    client, copy = primary.client(), any_replica.client()
+    client.command("SET", "short", "x")
+    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+    wait_until(lambda: is_up(copy), "it follows")
+    for name in ("new", "short"):
+        argv = ["BITFIELD", name, "OVERFLOW", "FAIL", "SET", "u8", 16, 256]
+        assert client.command(*argv) == b"*1\r\n$-1\r\n"
+    compare(client, copy)
+    assert copy.command("STRLEN", "new") == copy.command("STRLEN", "short") == b":3\r\n"
 
 
 def stream_commands(rng: random.Random) -> list[str]:
