@@ -17,7 +17,7 @@ def test_any_writes(
 ) -> None:
     """Before the snapshot, while it is taken, and after it."""
     client = any_primary.client()
-    writer = Writer(client, rng)
+    writer = Writer(client, rng, type(any_primary), HoldfastServer)
     writer.run(COMMANDS)
     copy = replica.client()
     copy.command("SET", "of before", "goes")

@@ -71,7 +71,7 @@ def run_rounds(
         copy.command("REPLICAOF", "127.0.0.1", primary.port)
         for number in range(rounds):
             client = primary.client()
-            Writer(client, rng, primary_kind).run(30)
+            Writer(client, rng, primary_kind, replica_kind).run(30)
             acknowledged = counted(client)
             with primary.client() as burst:
                 burst.send(b"".join(encode_command(*line.split()) for line in BURST))
@@ -91,7 +91,7 @@ def run_rounds(
                         copy.command("CLIENT", "KILL", "TYPE", "master")
                 if breaks != 2:
                     burst.read_replies(len(BURST))
-            Writer(client, rng, primary_kind).run(30)
+            Writer(client, rng, primary_kind, replica_kind).run(30)
             client.command("SELECT", 0)
             client.command("SET", "round", number)
             wait_until(partial(is_up, copy), "it follows again", 60)

@@ -60,7 +60,7 @@ def test_a_replica_of_a_replica(
     """It has the same stream with the same offsets, and begins in the middle of it."""
     primary, middle, last = start(kind), start(HoldfastServer), start(kind)
     client, end = primary.client(), last.client()
-    writer = Writer(client, rng)
+    writer = Writer(client, rng, kind, HoldfastServer, kind)
     follow(primary, middle)
     writer.run(60)
     client.command("SELECT", 7)
