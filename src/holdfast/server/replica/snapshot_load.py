@@ -2,17 +2,20 @@
 
 The old data is served meanwhile, and no turn of the loop takes longer. The new file takes the place
 of the old one when it is complete, so after a crash there is the old data or the new data.
+
+Each load has a file of its own. If the server is killed, the process of its load may go on for a
+while, and must not write into the file of the next load.
 """
 
 import asyncio
 import os
+import secrets
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.server.replica.position import Position
-from holdfast.store.file.copying import BESIDE
 
 MODULE = "holdfast.migration.replica_file"
 
@@ -21,7 +24,8 @@ class SnapshotLoad:
     """`path` is the new file, beside the one that is served."""
 
     def __init__(self, target: Path, databases: int, *, skips_unknown: bool) -> None:
-        self.path = target.with_name(f".{target.name}.following")
+        self._prefix = f".{target.name}.following-"
+        self.path = target.with_name(f"{self._prefix}{secrets.token_hex(4)}")
         self._databases = databases
         self._skips_unknown = skips_unknown
         self._process: asyncio.subprocess.Process | None = None
@@ -31,7 +35,7 @@ class SnapshotLoad:
     async def start(self) -> None:
         """Start the process. It needs some time before it can load anything, so it may be started
         before anything is known of the snapshot."""
-        self.remove()
+        self.remove()  # also what a server has left that was killed
         pipe = asyncio.subprocess.PIPE
         words = (str(self._databases), str(int(self._skips_unknown)))
         self._process = await asyncio.create_subprocess_exec(
@@ -81,6 +85,8 @@ class SnapshotLoad:
         self.remove()
 
     def remove(self) -> None:
-        for end in ("", *BESIDE):
-            with suppress(OSError):
-                os.unlink(f"{self.path}{end}")
+        """Delete the files of all loads. Only one is needed at a time."""
+        with suppress(OSError):
+            for path in self.path.parent.iterdir():
+                if path.name.startswith(self._prefix):
+                    path.unlink(missing_ok=True)
