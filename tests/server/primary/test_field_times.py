@@ -65,3 +65,24 @@ def test_replicas_of_two_kinds_ask_at_the_same_time(
         for copy in copies[1::2]:
             assert copy.command("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g") == TIMES
     assert stat(client, "sync_full") == 4
+
+
+@pytest.mark.parametrize("kind", [RedisServer, HoldfastServer])
+def test_transactions_with_times_of_fields_reach_replicas_that_do_not_know_them(
+    primary: HoldfastServer, tmp_path: Path, kind: type[ServerProcess]
+) -> None:
+    client = primary.client()
+    client.command("HSET", "h", "f", 1)
+    with kind(tmp_path / "copy") as server:
+        copy = follow(primary, server)
+        client.command("MULTI")
+        client.command("INCR", "a")
+        client.command("HPEXPIREAT", "h", LATER_MS, "FIELDS", 1, "f")
+        client.command("INCR", "a")
+        client.command("INCR", "a")
+        assert client.command("EXEC").startswith(b"*4")
+        script = "redis.call('HPERSIST', 'h', 'FIELDS', 1, 'f'); redis.call('INCR', 'a')"
+        client.command("EVAL", script, 0)
+        wait_for_replica(client)
+        assert copy.command("GET", "a") == b"$1\r\n4\r\n"
+        assert copy.command("HGET", "h", "f") == b"$1\r\n1\r\n"

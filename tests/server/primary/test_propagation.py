@@ -254,6 +254,22 @@ def test_a_transaction_is_sent_as_one(primary: Primary) -> None:
     assert primary.sent == []
 
 
+def test_times_of_fields_cut_a_transaction(primary: Primary) -> None:
+    """A Redis before 7.4 does not know their commands, and would refuse the whole transaction."""
+    time = ("HPEXPIREAT", "h", 4000000000000, "FIELDS", 1, "f")
+    sent_time = "HPEXPIREAT h 4000000000000 FIELDS 1 f"
+    primary.peer.transaction(("HSET", "h", "f", 1), time, ("hpersist", "h", "FIELDS", 1, "f"))
+    assert primary.sent == ["HSET h f 1", sent_time, "hpersist h FIELDS 1 f"]
+    primary.peer.transaction(time, ("SET", "a", 1), ("INCR", "a"))
+    assert primary.sent == [sent_time, "MULTI", "SET a 1", "INCR a", "EXEC"]
+    primary.peer.transaction(("SET", "a", 1), ("SELECT", 1), ("INCR", "a"), ("SELECT", 0), time)
+    assert primary.sent == ["MULTI", "SET a 1", "SELECT 1", "INCR a", "EXEC", "SELECT 0", sent_time]
+    primary.peer.transaction(("INCR", "a"), time, ("INCR", "a"), ("INCR", "a"))
+    assert primary.sent == ["INCR a", sent_time, "MULTI", "INCR a", "INCR a", "EXEC"]
+    primary.peer.transaction(time, time)
+    assert primary.sent == [sent_time, sent_time]
+
+
 def test_a_script_is_sent_as_its_effects(primary: Primary) -> None:
     primary.peer.command("EVAL", "redis.call('SET', 'a', 1); redis.call('INCR', 'a')", 0)
     assert primary.sent == ["MULTI", "SET a 1", "INCR a", "EXEC"]

@@ -1,8 +1,9 @@
 """The effects of the commands of a batch, in order, until the batch is committed.
 
 `Invoker` calls handlers through `run` while there are replicas. propagation.py has the effects of
-each command. The commands of a transaction or a script are sent as one transaction. The effects of
-a script that failed are dropped, because its changes are undone.
+each command. The commands of a transaction or a script are sent as one transaction; times of fields
+cut it into several, because some replicas do not know their commands. The effects of a script that
+failed are dropped, because its changes are undone.
 """
 
 from typing import Final, final
@@ -11,13 +12,20 @@ from holdfast.commands.context import Block, Result
 from holdfast.commands.table import Command
 from holdfast.errors import CommandError
 from holdfast.resp import encode2
-from holdfast.server.primary.propagation import ALWAYS, EFFECTS, TRANSACTIONS, Argv
+from holdfast.server.primary.propagation import (
+    ALWAYS,
+    EFFECTS,
+    OUT_OF_TRANSACTIONS,
+    TRANSACTIONS,
+    Argv,
+)
 from holdfast.server.sessions.session import Session
 from holdfast.store.memory.keyspace import Keyspace
 
 NO_DATABASE: Final = -1
 MULTI: Final = encode2((b"MULTI",))
 EXEC: Final = encode2((b"EXEC",))
+NAME_BYTES: Final = 40  # enough for the count, the length and the name of a command, encoded
 
 
 @final
@@ -79,12 +87,23 @@ class EffectLog:
         return result
 
     def _join(self, at: int) -> None:
-        """Make one transaction of the effects from here on, unless there is one only."""
-        if len(self._effects) > at + 1:
-            self._effects.insert(at, MULTI)
-            self._databases.insert(at, self._databases[at])
-            self._effects.append(EXEC)
-            self._databases.append(self._databases[-1])
+        """Make one transaction of the effects from here on, unless there is one only. A command
+        that some replicas do not know stays between two transactions: for an unknown command in a
+        transaction, they would refuse all of it."""
+        end = len(self._effects)
+        if end <= at + 1:
+            return
+        joined, databases = self._effects[at:], self._databases[at:]
+        del self._effects[at:], self._databases[at:]
+        begin = 0
+        for cut in [*_cuts(joined), end - at]:
+            if cut > begin + 1:
+                self._effects += [MULTI, *joined[begin:cut], EXEC]
+                self._databases += [databases[begin], *databases[begin:cut], databases[cut - 1]]
+                begin = cut
+            self._effects += joined[begin : cut + 1]
+            self._databases += databases[begin : cut + 1]
+            begin = cut + 1
 
     def removed(self, database: int, name: bytes, fields: list[bytes]) -> None:
         """A key has expired, or was evicted; or these fields of a hash have expired."""
@@ -131,3 +150,12 @@ class EffectLog:
     @property
     def _end(self) -> int:
         return self._first + len(self._effects)
+
+
+def _cuts(effects: list[bytes]) -> list[int]:
+    """The places of the commands that must not be part of a transaction."""
+    return [
+        at
+        for at, effect in enumerate(effects)
+        if effect[:NAME_BYTES].split(b"\r\n", 3)[2].upper() in OUT_OF_TRANSACTIONS
+    ]

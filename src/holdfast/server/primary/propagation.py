@@ -62,6 +62,9 @@ ALWAYS = frozenset({"flushall", "flushdb", "publish", "spublish", "swapdb"})
 # They run other commands. These are sent, as one transaction.
 TRANSACTIONS = frozenset({"eval", "evalsha", "exec", "fcall"})
 
+# Replicas before Redis 7.4 and Valkey 9 refuse a transaction that contains one of these.
+OUT_OF_TRANSACTIONS = frozenset({b"HPEXPIREAT", b"HPERSIST"})
+
 MOST_MEMBERS = 1024  # of a set in one SREM
 
 
