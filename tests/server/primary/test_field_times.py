@@ -68,7 +68,7 @@ def test_replicas_of_two_kinds_ask_at_the_same_time(
 
 
 @pytest.mark.parametrize("kind", [RedisServer, HoldfastServer])
-def test_transactions_with_times_of_fields_reach_replicas_that_do_not_know_them(
+def test_writes_with_times_of_fields_reach_replicas_that_do_not_know_them(
     primary: HoldfastServer, tmp_path: Path, kind: type[ServerProcess]
 ) -> None:
     client = primary.client()
@@ -83,6 +83,10 @@ def test_transactions_with_times_of_fields_reach_replicas_that_do_not_know_them(
         assert client.command("EXEC").startswith(b"*4")
         script = "redis.call('HPERSIST', 'h', 'FIELDS', 1, 'f'); redis.call('INCR', 'a')"
         client.command("EVAL", script, 0)
+        client.command("HPEXPIREAT", "h", LATER_MS, "FIELDS", 1, "f")
+        dump = client.command("DUMP", "h").split(b"\r\n", 1)[1][:-2]
+        assert client.command("RESTORE", "restored", 0, dump) == b"+OK\r\n"
         wait_for_replica(client)
+        assert copy.command("HGET", "restored", "f") == b"$1\r\n1\r\n"
         assert copy.command("GET", "a") == b"$1\r\n4\r\n"
         assert copy.command("HGET", "h", "f") == b"$1\r\n1\r\n"

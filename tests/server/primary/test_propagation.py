@@ -14,6 +14,8 @@ from holdfast.server.primary.propagation import (
     EFFECTS,
     TRANSACTIONS,
 )
+from holdfast.store.rdb.plain import Plain
+from holdfast.store.rdb.value_codec import dump
 from tests.commands.calls_of_redis_8 import FILL, Calls
 from tests.harness.in_process import InProcess, Peer
 
@@ -175,6 +177,24 @@ def test_the_options_of_a_group_read_come_in_any_order(primary: Primary) -> None
         "XGROUP CREATECONSUMER s STREAMS c",
         "XGROUP SETID s STREAMS 1-1 ENTRIESREAD 1",
     ]
+
+
+def test_a_dump_of_a_newer_version_is_sent_in_the_form_of_redis_7(primary: Primary) -> None:
+    fields = [(b"f", b"1", 4_000_000_000_000), (b"g", b"2", None)]
+    payload = dump(Plain("hash", fields))
+    assert payload[-10] == 12  # the version; Redis 7.0 reads up to 10
+    primary.peer.command("RESTORE", "h", 4_000_000_000_001, payload, "ABSTTL")
+    restore, time = RequestParser().feed(primary.effects.take())
+    without_times = dump(Plain("hash", [(name, text, None) for name, text, _ in fields]))
+    assert restore == [b"RESTORE", b"h", b"4000000000001", without_times, b"REPLACE", b"ABSTTL"]
+    assert without_times[-10] == 10
+    assert b" ".join(time) == b"HPEXPIREAT h 4000000000000 FIELDS 1 f"
+
+
+def test_a_dump_that_redis_7_reads_is_sent_as_it_came(primary: Primary) -> None:
+    payload = dump(Plain("set", [b"a", b"b"]))
+    primary.peer.command("RESTORE", "s", 0, payload)
+    assert RequestParser().feed(primary.effects.take()) == [[b"RESTORE", b"s", b"0", payload]]
 
 
 def test_a_time_to_live_becomes_a_time(primary: Primary) -> None:

@@ -66,6 +66,7 @@ TRANSACTIONS = frozenset({"eval", "evalsha", "exec", "fcall"})
 OUT_OF_TRANSACTIONS = frozenset({b"HPEXPIREAT", b"HPERSIST"})
 
 MOST_MEMBERS = 1024  # of a set in one SREM
+VERSION_OF_REDIS_7 = 10  # of a DUMP; servers refuse later versions than their own
 
 
 def _for(*names: str) -> Callable[[Effect], Effect]:
@@ -100,16 +101,22 @@ def _string(c: Context, name: bytes) -> Argv:
 
 
 def _whole(c: Context, name: bytes) -> list[Argv]:
-    """A key as it is now, for commands that older servers do not know."""
+    """A key as it is now, for commands that older servers do not know. Their form of a hash has no
+    times of fields, so these follow."""
     key = _row(c, name)
     if key is None:
         return [[b"DEL", name]]
     from holdfast.store.rdb import plain, value_codec
 
-    payload = value_codec.dump(plain.plain_of(key.value), for_redis_7=True)
+    value = plain.plain_of(key.value)
+    times: list[Argv] = []
+    if value.type == "hash":
+        times = _fields(c, name, [field for field, _, at_ms in value.content if at_ms is not None])
+        value = plain.Plain("hash", [(field, text, None) for field, text, _ in value.content])
+    payload = value_codec.dump(value, for_redis_7=True)
     expiry = _expiry(key)
     absolute = [b"ABSTTL"] if expiry else []
-    return [[b"RESTORE", name, *(expiry or [b"0"]), payload, b"REPLACE", *absolute]]
+    return [[b"RESTORE", name, *(expiry or [b"0"]), payload, b"REPLACE", *absolute], *times]
 
 
 @_for("set")
@@ -162,6 +169,8 @@ def _restore(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     key = _row(c, argv[1])
     if key is None:  # its time was over at once
         return [[b"DEL", argv[1]]]
+    if int.from_bytes(argv[3][-10:-8], "little") > VERSION_OF_REDIS_7:
+        return _whole(c, argv[1])
     expiry = _expiry(key)
     if not expiry:
         return [argv]
