@@ -354,6 +354,27 @@ def test_an_import_begins_again_if_the_server_cannot_go_on(
     assert found == before
 
 
+def test_an_import_that_was_killed_takes_nothing_of_it_to_another_server(
+    redis: RedisServer, db: Path, writer: Writer, start_server: Start
+) -> None:
+    """The offset of the other server is smaller. So before the two have agreed on a history, the
+    file seems to have all of it."""
+    writer.run(500)
+    process = start_import(url_of(redis), db, "--follow")
+    try:
+        wait_until(lambda: is_followed(redis.port), "the import follows", 60)
+    finally:
+        process.kill()
+        process.communicate()
+    other = start_server()
+    with connect(other.port) as client:
+        client.set("other", "x")
+    report = run(url_of(other), db, via="psync")
+    assert any("began again" in note for note in report.notes)
+    found, _ = served(start_server, db)
+    assert list(found) == [(0, b"other")]
+
+
 class Hostile:
     """Accepts connections, and answers every request with the same bytes."""
 

@@ -234,7 +234,8 @@ class Attempt:
                     for event in follower.receive(data):
                         await self.take(event)
                     writer.write(follower.to_send())
-                self._look_for_the_end()
+                if follower.is_agreed:
+                    self._look_for_the_end()
                 now_s = time.monotonic()
                 if self._replies is not None and (
                     self._is_asked or now_s - acknowledged_s >= ACKNOWLEDGE_S

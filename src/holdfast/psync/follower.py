@@ -60,6 +60,12 @@ class Follower:
         self.state = State.PING
         self._enter(State.PING)
 
+    @property
+    def is_agreed(self) -> bool:
+        """Whether this link has a stream, so that offsets of the caller and of the primary are
+        places in one history."""
+        return self.state is State.STREAM
+
     def to_send(self) -> bytes:
         """Bytes for the primary; they are returned once."""
         request, self._request = self._request, b""
