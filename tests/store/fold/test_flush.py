@@ -11,6 +11,7 @@ import pytest
 from holdfast.store.check import check_file
 from holdfast.store.fold import fold
 from holdfast.store.store import FileStore
+from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
 from tests.store.consistency import check_settled
 
@@ -198,3 +199,23 @@ def test_databases_that_a_server_does_not_open_keep_what_they_have(tmp_path: Pat
         key = store.keyspace.databases[10].find(b"k")
         assert key is not None
         assert key.value == b"before"
+
+
+def test_small_collections_that_are_dead_share_a_slice(store: FileStore) -> None:
+    """Jobs are hashes that live for a while. A slice for each was most of their cost."""
+    database, log = store.keyspace.databases[0], store.keyspace
+    for number in range(200):
+        database.create_as(b"job-%d" % number, Hash)[1].set(b"state", b"done", log)
+        database.create_as(b"queue-%d" % number, List)[1].push_right([b"x", b"y"], log)
+    store.commit()
+    store.fold()
+    for number in range(200):
+        database.discard(b"job-%d" % number)
+        database.discard(b"queue-%d" % number)
+    store.commit()
+    before = store.folding.slices
+    store.fold()
+    assert store.folding.slices - before < 100
+    assert count(store, "redis_graves") == 0
+    assert count(store, "redis_hash_fields") == count(store, "redis_list_blocks") == 0
+    check_settled(store.path)

@@ -194,3 +194,20 @@ def test_a_pass_of_list_elements_begins_early(
         are_behind.append(opened.folding.is_behind)
     assert are_behind == [False, True]
     opened.close()
+
+
+def test_jobs_that_come_and_go_make_few_passes(tmp_path: Path) -> None:
+    """A pass that comes while a job lives writes it, and a later one removes it again."""
+    opened = FileStore(tmp_path / "a.db")
+    database = opened.keyspace.databases[0]
+    many = fold.PASS_ROWS // fold.FEW_NEW_KEY_ROWS + 1
+    for number in range(many):
+        name = b"job-%d" % number
+        database.set_string(name, b"v", None)
+        database.discard(name)
+        opened.commit()
+    is_behind = [opened.folding.is_behind]
+    write(opened, many)
+    is_behind.append(opened.folding.is_behind)
+    assert is_behind == [False, True]
+    opened.abandon()

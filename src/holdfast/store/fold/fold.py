@@ -64,7 +64,9 @@ PASS_BYTES = 64 << 20  # … or this many bytes; or when the oldest change is ol
 PASS_TICKS = 100  # of `grow_older`, in which a pass is done also where clients leave no time
 # For PASS_ROWS, an element of a list counts as so many rows, because its copy waits for the pass.
 # A new key counts as 2 to 16 rows: the fewer keys there are, the fewer new ones may wait for the
-# pass. They are an eighth of all keys, within these bounds.
+# pass. They are an eighth of all keys, within these bounds. A new key that is gone again, such as
+# a job that was done, takes little memory. It counts as 2 rows: a pass that comes later has fewer
+# keys to write.
 ELEMENT_ROWS = 4
 NEW_KEY_ROWS = 2
 FEW_NEW_KEY_ROWS = 16
@@ -80,6 +82,8 @@ BURY = (
     " SELECT id, type FROM redis_keys WHERE id = ? AND type <> 'string'"
 )
 
+GRAVES = 50  # emptied in one slice, if they have few rows
+SOME_GRAVES = "SELECT id, kind FROM redis_graves LIMIT ?"
 REPLICATED = "replicated "  # the kind of a grave; the number of the database follows
 BURY_REPLICATED = (
     "INSERT OR IGNORE INTO redis_graves SELECT ?1, ?2 || ?3"
@@ -217,8 +221,15 @@ class Fold:
         rows_so_far = self._rows
         count = rows_so_far.count + (ELEMENT_ROWS - 1) * rows_so_far.elements
         count += keyspace.fold_state.dirty_values
-        if keyspace.next_id > self._first_unwritten_id:
-            count += self._new_key_rows * (keyspace.next_id - self._first_unwritten_id)
+        new_keys = keyspace.next_id - self._first_unwritten_id
+        if new_keys > 0:
+            new_rows = self._new_key_rows * new_keys
+            if new_rows > PASS_ROWS // 4 and self._new_key_rows > NEW_KEY_ROWS:
+                living = self._living_keys()
+                if living < new_keys:
+                    gone = new_keys - living
+                    new_rows = self._new_key_rows * living + NEW_KEY_ROWS * gone
+            count += new_rows
         rows = count / PASS_ROWS
         ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
         share = max(rows, ops)
@@ -334,9 +345,11 @@ class Fold:
         if not (self.keyspace.may_pack and self.keyspace.loads_rows_alone):
             self._new_key_rows = NEW_KEY_ROWS
             return
-        keys = sum([len(database) for database in self.keyspace.databases])
-        rows = PASS_ROWS * SHARE_NEW // max(keys, 1)
+        rows = PASS_ROWS * SHARE_NEW // max(self._living_keys(), 1)
         self._new_key_rows = min(max(rows, NEW_KEY_ROWS), FEW_NEW_KEY_ROWS)
+
+    def _living_keys(self) -> int:
+        return sum([len(database) for database in self.keyspace.databases])
 
     def _write_sizes(self) -> Generator[None]:
         """If nothing has changed since the pass began, memory has as many elements as the
@@ -545,39 +558,57 @@ class Fold:
         connection = self._connection
         while slices > 0 or not (self._is_next_aged or self._share_of_next_pass >= 1):
             slices -= 1
-            grave = connection.execute("SELECT id, kind FROM redis_graves LIMIT 1").get
-            if grave is None:
+            graves = list(connection.execute(SOME_GRAVES, (GRAVES,)))
+            if not graves:
                 return
             with connection:
-                if grave[1] == "space":
-                    self._empty_space(grave[0])
-                elif grave[1].startswith(REPLICATED):
-                    self._empty_replicated(grave[0], int(grave[1].removeprefix(REPLICATED)))
-                else:
-                    self._empty_key(*grave)
+                self._empty_some(graves)
             yield
 
-    def _empty_key(self, key_id: int, type_name: str) -> None:
-        """Delete some rows of a dead collection, and its grave when no row is left. The length of a
+    def _empty_some(self, graves: list[tuple[int, str]]) -> None:
+        """The first grave, and more if they have few rows: a transaction for each small collection
+        would take several times as long."""
+        rows_left = SLICE_ROWS
+        empty: list[tuple[int]] = []
+        for grave_id, kind in graves:
+            if kind == "space" or kind.startswith(REPLICATED):
+                if rows_left < SLICE_ROWS:
+                    break
+                if kind == "space":
+                    self._empty_space(grave_id)
+                else:
+                    self._empty_replicated(grave_id, int(kind.removeprefix(REPLICATED)))
+                return
+            before = self._connection.total_changes()
+            if self._empty_key(grave_id, kind):
+                empty.append((grave_id,))
+            rows_left -= self._connection.total_changes() - before + 1
+            if rows_left <= 0:
+                break
+        self._connection.executemany("DELETE FROM redis_graves WHERE id = ?", empty)
+
+    def _empty_key(self, key_id: int, type_name: str) -> bool:
+        """Delete some rows of a dead collection. Returns whether no row is left. The length of a
         list is deleted with its first elements, so that it need not be counted down."""
-        connection = self._connection
+        connection, is_empty = self._connection, True
         if type_name == "list":
             connection.execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))
-        before = connection.total_changes()
-        if type_name == "list":
-            connection.execute(EMPTY_BLOCKS, (key_id, SLICE_ROWS // PLACES + 1))
+            blocks = SLICE_ROWS // PLACES + 1
+            connection.execute(EMPTY_BLOCKS, (key_id, blocks))
+            is_empty = connection.changes() < blocks
         for table in COLLECTIONS[type_name].tables:
-            self._delete_some(ROWS[table], key_id)
-        if connection.total_changes() == before:
-            connection.execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
+            is_empty = self._delete_some(ROWS[table], key_id) and is_empty
+        return is_empty
 
-    def _delete_some(self, table: RowTable, key_id: int) -> None:
-        """Delete rows as a range: it takes a third of the time that single rows take."""
+    def _delete_some(self, table: RowTable, key_id: int) -> bool:
+        """Delete rows as a range: it takes a third of the time that single rows take. Returns
+        whether it was all rows of the key."""
         place: tuple[Any, ...] | None = None
         if table.sub:
             place = next(self._connection.execute(table.next_place, (key_id, SLICE_ROWS)), None)
         sql = table.delete_of_key(up_to_place=place is not None)
         self._connection.execute(sql, (key_id, *(place or ())))
+        return place is None
 
     def _empty_replicated(self, first_id: int, database: int) -> None:
         connection, rows_left = self._connection, SLICE_ROWS
