@@ -40,7 +40,7 @@ def test_an_open_quotation_mark_is_a_mistake(line: str) -> None:
     [
         *("SUBSCRIBE a", "monitor", "SELECT 1", "AUTH x", "HELLO 3", "MULTI", "QUIT", "RESET"),
         *("BLPOP a 0", "xread block 0 streams s $", "WAIT 1 0", "DEBUG SLEEP 9", "SHUTDOWN"),
-        *("CLIENT REPLY OFF", "SYNC", "PSYNC ? -1"),
+        *("CLIENT REPLY OFF", "SYNC", "PSYNC ? -1", "replconf ack 1", "script debug yes"),
     ],
 )
 def test_commands_that_wait_or_change_the_connection_are_refused(line: str) -> None:

@@ -335,11 +335,17 @@ def test_pubsub_is_an_async_iterator(play: Play) -> None:
     play(scenario, "subscribe")
 
 
-@pytest.mark.parametrize("command", ["SUBSCRIBE", "MULTI", "watch", "SELECT", "MONITOR", "QUIT"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("SUBSCRIBE x", "MULTI", "watch x", "SELECT 1", "MONITOR", "QUIT"),
+        *("replconf ack 1", "script debug yes", "CLIENT REPLY OFF"),
+    ],
+)
 def test_commands_that_would_disturb_other_callers_are_refused(play: Play, command: str) -> None:
     async def scenario(client: Client) -> None:
         with pytest.raises(ValueError, match="shared connection"):
-            await client.exec(command, "x")
+            await client.exec(*command.split())
         with pytest.raises(ValueError, match="send it alone"):
             await client.exec(Request().add("BLPOP", "q", 0), into=(None,))
         assert await client.ping() == "PONG"

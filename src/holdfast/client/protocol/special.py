@@ -21,7 +21,10 @@ REFUSED = {
     "RESET": "it would undo the handshake",
     "SYNC": "it never ends",
     "PSYNC": "it never ends",
+    "REPLCONF": "a server does not answer all forms of it, so later replies would be mixed up",
 }
+# The same, with their subcommands. After SCRIPT DEBUG, Redis debugs the next EVAL.
+REFUSED_PAIRS = frozenset({"CLIENT REPLY", "CLIENT TRACKING", "SCRIPT DEBUG"})
 # Allowed in a request that ends its own transaction: no other command can come in between.
 _IN_REQUESTS = frozenset({"MULTI", "EXEC", "DISCARD", "UNWATCH"})
 
@@ -32,7 +35,7 @@ _BLOCKING = frozenset(
     }
 )
 _LONGEST_TIMER_S = 1e9
-SPECIAL = frozenset(REFUSED) | _BLOCKING | {"XREAD", "XREADGROUP", "CLIENT"}
+SPECIAL = frozenset(REFUSED) | _BLOCKING | {"XREAD", "XREADGROUP", "CLIENT", "SCRIPT"}
 
 
 def name_of(command: Argument) -> str:
@@ -67,10 +70,9 @@ def check(args: Command, *, together: bool = False) -> None:
     name = name_of(args[0])
     if name in REFUSED and not (together and name in _IN_REQUESTS):
         raise ValueError(f"{name} over a shared connection: {REFUSED[name]}")
-    if name == "CLIENT" and len(args) > 1 and name_of(args[1]) in ("REPLY", "TRACKING"):
-        raise ValueError(
-            f"CLIENT {name_of(args[1])} over a shared connection: it would affect all callers"
-        )
+    both = f"{name} {name_of(args[1])}" if len(args) > 1 else name
+    if both in REFUSED_PAIRS:
+        raise ValueError(f"{both} over a shared connection: it would affect all callers")
     if together and blocks(args):
         raise ValueError(f"{name} inside a request would block all other callers: send it alone")
 

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from holdfast.client.protocol.request import as_bytes
-from holdfast.client.protocol.special import REFUSED, blocks
+from holdfast.client.protocol.special import REFUSED, REFUSED_PAIRS, blocks
 from holdfast.errors import HoldfastError
 from holdfast.figures.view import shown
 from holdfast.web.names import line_of, unescaped
@@ -19,8 +19,6 @@ MOST_CHARACTERS = 2_000  # of one string
 MOST_HISTORY = 50
 ENDLESS = (
     "DEBUG SLEEP",
-    "CLIENT REPLY",
-    "CLIENT TRACKING",
     "WAIT",
     "WAITAOF",
     "SHUTDOWN",
@@ -122,8 +120,11 @@ def refusal(words: list[bytes]) -> str | None:
         return "A command has a name."
     name = words[0].decode("latin-1").upper()
     both = f"{name} {words[1].decode('latin-1').upper()}" if len(words) > 1 else name
-    if name in REFUSED:
-        return f"{name} changes the state of a connection, and the console shares its connection."
+    for each in (name, both):
+        if each in REFUSED or each in REFUSED_PAIRS:
+            return (
+                f"{each} changes the state of a connection, and the console shares its connection."
+            )
     if blocks((name, *words[1:])) or name in ENDLESS or both in ENDLESS:
         if name == "SHUTDOWN":
             return "SHUTDOWN is not for a browser: stop the server where it was started."
