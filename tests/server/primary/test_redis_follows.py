@@ -97,6 +97,8 @@ def contents(client: RawClient) -> dict[tuple[int, bytes], tuple[bytes, ...]]:
         client.command("SELECT", database)
         for name in sorted(split_names(client.command("KEYS", "*"))):
             kind = client.command("TYPE", name)
+            if kind == b"+none\r\n":
+                continue  # it has expired since
             whole = [arg.replace(b"<name>", name) for arg in WHOLE[kind]]
             value = client.command(*whole)
             if kind in (b"+hash\r\n", b"+set\r\n"):
