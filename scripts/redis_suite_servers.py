@@ -23,7 +23,7 @@ UNITS = (
     *(f"integration/psync2{end}" for end in ("", "-reg", "-pingoff", "-master-restart")),
     *("integration/block-repl", "integration/failover", "integration/shutdown", "integration/rdb"),
     *(f"integration/convert-{kind}-on-load" for kind in CONVERSIONS),
-    *("unit/wait", "sentinel"),
+    *("integration/redis-cli", "unit/wait", "sentinel"),
 )
 SILENT_S = 240  # without a line
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
