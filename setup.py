@@ -36,8 +36,8 @@ GROUPS = {
             cold_rows loads database keyspace scanning savepoint
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists mark tables
-        store/fold: pending_rows collect delete_rows write_keys write_lists write_sizes
-            write_streams new_keys fold
+        store/fold: pending_rows collect delete_rows sorted_names write_keys write_lists
+            write_sizes write_streams new_keys fold
         store: recovery store
     """,
     "holdfast_rdb": """
@@ -192,8 +192,9 @@ def written_in_c() -> list[Extension]:
             optional=True,
         )
         for name in (
-            *("_xxh3", "scripting._gate", "store.memory._packed_keys"),
-            *("store.memory._string_parts", "store.rdb._rdb", "store.values._score_index"),
+            *("_xxh3", "scripting._gate", "store.fold._sorted_names", "store.rdb._rdb"),
+            *("store.memory._packed_keys", "store.memory._string_parts"),
+            "store.values._score_index",
         )
     ]
 

@@ -91,6 +91,7 @@ def test_a_build_in_isolation_is_compiled() -> None:
         "scripting/_gate",
         "rdb/_rdb",
         "_score_index",
+        "_sorted_names",
         "_string_parts",
         "_xxh3",
     ):

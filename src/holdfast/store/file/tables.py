@@ -227,10 +227,45 @@ def places_sql(rows: int) -> str:
     return f"SELECT id,space,name FROM redis_keys WHERE id IN({','.join('?' * rows)})"
 
 
+def put_columns(
+    execute: Callable[[str, list[Any]], object],
+    statement: Callable[[int], str],
+    common: list[Any],
+    columns: list[list[Any]],
+) -> None:
+    """Write rows that are columns, `STATEMENT_ROWS` to a statement, then the rest. `statement`
+    gives the statement for a number of rows. Its bindings are what all rows have in `common`, and
+    then the columns."""
+    start, count = 0, len(columns[0])
+    while start < count:
+        size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
+        bindings = list(common)
+        for column in columns:
+            bindings += column[start : start + size]
+        execute(statement(size), bindings)
+        start += size
+
+
 @cache
-def put_keys_sql(rows: int, do_expire: bool) -> str:
-    """Keys of one space and type. Bindings: the space, the type, the ids, the names, and if they
-    expire, the times."""
+def put_strings_sql(rows: int) -> str:
+    """Bindings: the ids of the keys, the strings."""
+    return ROWS[STRINGS].put(rows, of_one_key=False)
+
+
+@cache
+def put_keys_sql(rows: int) -> str:
+    """Keys of one space and type that do not expire. Bindings: the space, the type, the ids, the
+    names."""
+    return _put_keys_sql(rows, do_expire=False)
+
+
+@cache
+def put_expiring_keys_sql(rows: int) -> str:
+    """The same with expiry: after the names come the times."""
+    return _put_keys_sql(rows, do_expire=True)
+
+
+def _put_keys_sql(rows: int, *, do_expire: bool) -> str:
     times_at = 3 + 2 * rows
     values = ",".join(
         f"(?{3 + row},?1,?{3 + rows + row},?2,{f'?{times_at + row}' if do_expire else 'NULL'})"

@@ -39,6 +39,7 @@ from holdfast.store.file.tables import (
     SOME_OF_SPACE,
     STATEMENT_ROWS,
     RowTable,
+    put_columns,
     put_fields_sql,
     put_sql,
 )
@@ -455,11 +456,12 @@ class Fold:
 
     def _write_rows(self, table: int, rows: Rows) -> None:
         if rows.kind is not None:
-            self._keys.write_new(rows, *rows.kind)
+            self._keys.write_new(*rows.kind, rows.ids, rows.values, rows.subs)
             return
         if rows.ordinals is not None:
             self._sizes.touch(rows.ids)
-            self._put_fields(rows, rows.ordinals)
+            columns = [rows.ids, rows.subs, rows.values, rows.ordinals]
+            put_columns(self._execute, put_fields_sql, [], columns)
             return
         if table == KEYS:
             self._keys.note_moves(rows)
@@ -490,19 +492,6 @@ class Fold:
             bindings += subs if has_subs <= 1 else chain.from_iterable(subs)
             bindings += values if has_columns == 1 else chain.from_iterable(values)
             self._execute(put_sql(table, size, of_one_key), bindings)
-            start = end
-
-    def _put_fields(self, rows: Rows, ordinals: list[int]) -> None:
-        """Fields of new hashes."""
-        start, count = 0, len(rows.ids)
-        while start < count:
-            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
-            end = start + size
-            bindings: list[Any] = list(rows.ids[start:end])
-            bindings += rows.subs[start:end]
-            bindings += rows.values[start:end]
-            bindings += ordinals[start:end]
-            self._execute(put_fields_sql(size), bindings)
             start = end
 
     def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:

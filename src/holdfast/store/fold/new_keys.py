@@ -15,8 +15,8 @@ from typing import Any, Final
 import apsw
 
 from holdfast.store.change.fold_state import LARGE
-from holdfast.store.change.ops import HASH_FIELDS, SET_MEMBERS, STRINGS, ZSET_MEMBERS
-from holdfast.store.file.tables import STATEMENT_ROWS, put_keys_sql, put_sql
+from holdfast.store.change.ops import HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS
+from holdfast.store.file.tables import put_columns, put_expiring_keys_sql, put_strings_sql
 from holdfast.store.fold.write_keys import COUNT_KEYS
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.values.insertion_order import FIRST_ORDINAL
@@ -158,21 +158,10 @@ class _Keys:
 
     def write(self, space: int, type_name: str, execute: Any) -> None:
         ids, names, values, times = self.ids, self.names, self.values, self.times
-        start, count = 0, len(ids)
-        while start < count:
-            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
-            end = start + size
-            some_ids = ids[start:end]
-            bindings: list[Any] = [space, type_name]
-            bindings += some_ids
-            bindings += names[start:end]
-            bindings += times[start:end]
-            execute(put_keys_sql(size, True), bindings)
-            if values:
-                bindings = list(some_ids)
-                bindings += values[start:end]
-                execute(put_sql(STRINGS, size, False), bindings)
-            start = end
+        columns: list[list[Any]] = [ids, names, times]
+        put_columns(execute, put_expiring_keys_sql, [space, type_name], columns)
+        if values:
+            put_columns(execute, put_strings_sql, [], [ids, values])
 
 
 def doubled_name(connection: apsw.Connection) -> tuple[int, bytes] | None:

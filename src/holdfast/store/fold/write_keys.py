@@ -14,10 +14,13 @@ from holdfast.store.file.tables import (
     DELETE_NAME,
     STATEMENT_ROWS,
     places_sql,
+    put_columns,
+    put_expiring_keys_sql,
     put_keys_sql,
     put_names_sql,
 )
-from holdfast.store.fold.pending_rows import Rows, in_order
+from holdfast.store.fold.pending_rows import Rows
+from holdfast.store.fold.sorted_names import SortedNames
 
 COUNT_KEYS = (
     "INSERT INTO redis_space_sizes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET keys = keys + ?2"
@@ -28,7 +31,7 @@ class KeyRows:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._execute = connection.cursor().execute  # else there would be a new cursor each time
-        self._names: dict[int, dict[bytes, int]] = {}  # to be written: by space, ids by name
+        self._names: dict[int, SortedNames] = {}  # to be written, by space
         # Whether redis_names may lack names of keys that redis_keys has: a pass was cut off, here
         # or before the start. The next pass writes the same keys again.
         self._may_lack_names = True
@@ -40,20 +43,17 @@ class KeyRows:
     def end_pass(self) -> None:
         self._may_lack_names = False
 
-    def write_new(self, rows: Rows, space: int, type_name: str) -> None:
-        """Keys that the tables never had."""
-        ids, names, times = rows.ids, rows.values, rows.subs
+    def write_new(
+        self, space: int, type_name: str, ids: list[int], names: list[bytes], times: list[int]
+    ) -> None:
+        """Keys of one space and type that the tables never had. `times`: when they expire; empty if
+        they do not."""
         self._execute(COUNT_KEYS, (space, len(ids)))
-        start, count = 0, len(ids)
-        while start < count:
-            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
-            end = start + size
-            bindings: list[Any] = [space, type_name]
-            bindings += ids[start:end]
-            bindings += names[start:end]
-            bindings += times[start:end]
-            self._execute(put_keys_sql(size, bool(times)), bindings)
-            start = end
+        common = [space, type_name]
+        if times:
+            put_columns(self._execute, put_expiring_keys_sql, common, [ids, names, times])
+        else:
+            put_columns(self._execute, put_keys_sql, common, [ids, names])
         self._note_names(space, names, ids)
 
     def note_moves(self, rows: Rows) -> None:
@@ -85,41 +85,28 @@ class KeyRows:
         """Names of keys whose rows are written now."""
         noted = self._names.get(space)
         if noted is None:
-            noted = self._names[space] = {}
-        for name, key_id in zip(names, ids, strict=True):
-            # Some rows are as old as their batch and others as new as memory, so that a name may
-            # have two keys until the next pass.
-            if noted.setdefault(name, key_id) != key_id:
-                self._execute(put_names_sql(1), (space, name, key_id))
+            noted = self._names[space] = SortedNames()
+        noted.add(names, ids)
 
     def write_names(self, most_rows: int, most_bytes: int) -> Generator[int]:
-        """Write the names that were noted, in slices, and forget each: to free 100k at once takes
-        10 ms. Yields how many were written."""
-        for space, ids in self._names.items():
-            for names in in_order(ids) if ids else ():
-                if not names:
-                    yield 0
+        """Write the names that were noted, in slices. Yields how many were written. (A name may
+        have two keys until the next pass, because some rows are as old as their batch and others as
+        new as memory.)"""
+        for space, noted in self._names.items():
+            for names, ids in noted.take():
+                yield 0
                 start = 0
                 while start < len(names):
                     some = names[start : start + most_rows]
                     if sum([len(name) for name in some]) > most_bytes:
                         some = _first(some, most_bytes)
+                    end = start + len(some)
                     with self._connection:
-                        self._put_names(space, some, [ids.pop(name) for name in some])
+                        columns: list[list[Any]] = [some, ids[start:end]]
+                        put_columns(self._execute, put_names_sql, [space], columns)
                     yield len(some)
-                    start += len(some)
+                    start = end
         self._names = {}
-
-    def _put_names(self, space: int, names: list[bytes], ids: list[int]) -> None:
-        start, count = 0, len(names)
-        while start < count:
-            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
-            end = start + size
-            bindings: list[Any] = [space]
-            bindings += names[start:end]
-            bindings += ids[start:end]
-            self._execute(put_names_sql(size), bindings)
-            start = end
 
 
 def _first(names: list[bytes], most_bytes: int) -> list[bytes]:

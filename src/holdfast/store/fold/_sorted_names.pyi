@@ -1,0 +1,3 @@
+"""What _sorted_names.c has for Python: the function that sorted_names.py has, too."""
+
+def sort_names(names: list[bytes], ids: list[int], /) -> None: ...
