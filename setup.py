@@ -36,7 +36,7 @@ GROUPS = {
             cold_rows loads database keyspace scanning savepoint
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists mark tables
-        store/fold: pending_rows collect delete_rows sorted_names write_keys write_lists
+        store/fold: pending_rows collect delete_rows sorted_names write_keys new_packed write_lists
             write_sizes write_streams new_keys fold
         store: recovery store
     """,

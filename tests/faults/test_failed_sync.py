@@ -146,7 +146,7 @@ def test_a_fold_that_fails_harms_no_client(tmp_path: Path) -> None:
 
     async def test(database: LocalDatabase, store: FileStore) -> None:
         for n in range(300):
-            await database.execute("SET", f"k{n}", "v")
+            await database.execute("RPUSH", f"k{n}", "v")
         writes = 0
 
         def full(parts: object) -> None:

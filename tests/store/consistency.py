@@ -4,6 +4,7 @@ from pathlib import Path
 
 import apsw
 
+from holdfast.store.change.fold_state import PackedNames
 from holdfast.store.memory.key import Space
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.memory.packing import KINDS, value_of
@@ -130,7 +131,15 @@ def _check(path: Path, forbidden: dict[str, str]) -> None:
 
 def check_counts(keyspace: Keyspace) -> None:
     """Does a keyspace know how many keys are where, and how much memory they take?"""
-    ids = [key.id for key in keyspace.fold_state.created]
+    ids: list[int] = []
+    packed_new: dict[int, tuple[Space, bytes]] = {}
+    for entry in keyspace.fold_state.created:
+        if isinstance(entry, PackedNames):
+            ids += range(entry.id, entry.id + len(entry.names))
+            names = enumerate(entry.names, entry.id)
+            packed_new |= {key_id: (entry.space, name) for key_id, name in names}
+        else:
+            ids.append(entry.id)
     assert ids == sorted(set(ids))
     used_bytes = 0
     for database in keyspace.databases:
@@ -148,21 +157,30 @@ def check_counts(keyspace: Keyspace) -> None:
         assert not space.unloaded.keys() & space.keys.keys()
         if keyspace.tables is not None:
             in_memory = {key.id for key in space.in_memory()}
-            assert space.cold == len(space.unloaded) + _count_cold(keyspace, space.id, in_memory)
+            new = _check_packed(keyspace, space, packed_new)
+            cold = _count_cold(keyspace, space.id, in_memory)
+            assert space.cold == len(space.unloaded) + cold + new
         used_bytes += space.packed_bytes
-        _check_packed(keyspace, space)
     assert keyspace.used_bytes == used_bytes
 
 
-def _check_packed(keyspace: Keyspace, space: Space) -> None:
-    """The file has each packed key, as it is."""
+def _check_packed(
+    keyspace: Keyspace, space: Space, packed_new: dict[int, tuple[Space, bytes]]
+) -> int:
+    """The file has each packed key, as it is, or the fold knows its name. Returns the number of
+    those that the fold knows."""
+    new = 0
     for name in space.packed.names() if space.packed is not None else ():
         assert name not in space.keys
         assert name not in space.unloaded
         packed = space.packed.take(name)
         key_id, kind, _, expires_at_ms, body = packed
         space.packed.put(name, *packed)
-        assert not keyspace.fold_state.is_ahead_of_file(key_id)
+        if keyspace.fold_state.is_ahead_of_file(key_id):
+            assert packed_new[key_id] == (space, name)
+            assert keyspace.fold_state.revived_key(key_id) is None
+            new += 1
+            continue
         assert keyspace.tables is not None
         [row] = [row for row in keyspace.tables.rows_named(space.id, name) if row[0] == key_id]
         assert row == (key_id, KINDS[kind], expires_at_ms)
@@ -177,6 +195,7 @@ def _check_packed(keyspace: Keyspace, space: Space) -> None:
         elif isinstance(value, List):
             assert isinstance(stored, List)
             assert list(value.rows()) == list(stored.rows())
+    return new
 
 
 def _count_cold(keyspace: Keyspace, space_id: int, in_memory: set[int]) -> int:

@@ -297,13 +297,12 @@ def test_evicted_keys_stay_deleted_after_a_restart(tmp_path: Path) -> None:
 def test_keys_that_a_start_left_in_the_file_count_and_go(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     store = FileStore(path)
-    fill(InProcess({"appendfsync": "no"}, store).peer(), 1000)
+    config = {"appendfsync": "no", "maxmemory-policy": "allkeys-lru"}  # packs no keys
+    fill(InProcess(config, store).peer(), 1000)
     used = store.keyspace.used_bytes
     store.close()
     store = FileStore(path)
-    world = InProcess(
-        {"appendfsync": "no", "maxmemory": str(used // 2), "maxmemory-policy": "allkeys-lru"}, store
-    )
+    world = InProcess(config | {"maxmemory": str(used // 2)}, store)
     peer, cron = world.peer(), Cron(world.engine)
     world.clock.advance(10)
     peer.command("SET", "key:77", "x" * 100)

@@ -47,11 +47,14 @@ def _set_all(c: Context, argv: list[bytes]) -> int:
     if len(argv) % 2:
         name = argv[0].decode("latin-1").lower()
         raise CommandError(f"ERR wrong number of arguments for '{name}' command")
-    value = c.db.find_or_create_as(argv[1], Hash)
     log = c.keyspace
+    value = c.db.find_value(argv[1], Hash)
     added = 0
-    for at in range(2, len(argv), 2):
-        added += value.set(argv[at], argv[at + 1], log)
+    if value is not None or not (added := c.db.add_hash(argv)):
+        if value is None:
+            value = c.db.create_as(argv[1], Hash)[1]
+        for at in range(2, len(argv), 2):
+            added += value.set(argv[at], argv[at + 1], log)
     c.db.signal(argv[1], b"hset", HASH)
     if log.notify_kinds & SUBKEYS:
         c.db.tell_fields(argv[1], b"hset", argv[2::2])

@@ -76,7 +76,7 @@ def incrbyfloat(c: Context, argv: list[bytes]) -> Reply:
         raise NOT_FINITE
     new = longdouble.human(total)
     if found is None:
-        c.db.create(name, new, added=argv[2])
+        c.db.add_string(name, new, argv[2])
     else:
         c.db.replace(found[0], new, found[1], argv[2])
     c.db.signal(name, b"incrbyfloat", STRING)
@@ -89,7 +89,7 @@ def _add(c: Context, name: bytes, amount: int) -> int:
     if not (-SMALL < total < SMALL or INT64_MIN <= total <= INT64_MAX):
         raise WOULD_OVERFLOW
     if found is None:
-        c.db.create(name, b"%d" % total, added=amount)
+        c.db.add_string(name, b"%d" % total, amount)
     else:
         c.db.replace(found[0], b"%d" % total, found[1], amount)
     c.db.signal(name, b"incrby", STRING)

@@ -104,7 +104,7 @@ def set_(c: Context, argv: list[bytes]) -> Reply:
     """
     name, value = argv[1], argv[2]
     if len(argv) == 3:
-        c.db.set_string(name, value)
+        c.db.put_string(name, value)
         c.db.signal(name, b"set", STRING)
         return OK
     words, expiry, comparison = parse_set_options(argv, 3, CONDITIONS)

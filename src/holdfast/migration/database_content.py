@@ -245,7 +245,8 @@ class DatabaseContent:
 
     def _changed_rows(self, database: Database) -> Iterator[Row]:
         state = self._keyspace.fold_state
-        for key in chain(state.changed_keys(), state.created):
+        created = [key for key in state.created if isinstance(key, Key)]  # all are
+        for key in chain(state.changed_keys(), created):
             row = self._if_living(key, database)
             if row is not None:
                 yield row

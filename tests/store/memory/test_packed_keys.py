@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.store.memory.packed_keys import LONGEST, PackedKeysInPython
+from holdfast.store.memory.packed_keys import (
+    HASH,
+    LONGEST,
+    MOST_FIELDS,
+    STRING,
+    PackedKeysInPython,
+)
+from holdfast.store.values.packed_form import LONGEST_PACKED
 
 in_c: Any = pytest.importorskip("holdfast.store.memory._packed_keys")
 
@@ -76,13 +83,22 @@ def test_forgets_those_not_used_for_longest(table: Any) -> None:
     ours = table()
     for number in range(90):
         ours.put(b"%d" % number, number, 0, 1 if number < 10 else 100, None, b"v")
-    assert ours.forget(10, 90, 2) == 10
+    assert ours.forget(10, 90, 2, 10) == 10
     assert sorted(int(name) for name in ours.names()) == list(range(10, 90))
-    assert ours.forget(100, 9, 100) == 0
-    assert ours.forget(10, 9, 101) == 10
-    assert ours.forget(1000, 9, 1 << 32) == 70
+    assert ours.forget(100, 9, 100, 90) == 0
+    assert ours.forget(10, 9, 101, 90) == 10
+    assert ours.forget(1000, 9, 1 << 32, 90) == 70
     assert len(ours) == ours.nbytes == 0
-    assert ours.forget(1, 9, 1 << 32) == 0
+    assert ours.forget(1, 9, 1 << 32, 90) == 0
+
+
+@pytest.mark.parametrize("table", [in_c.PackedKeys, PackedKeysInPython])
+def test_forgets_no_key_that_the_file_lacks(table: Any) -> None:
+    ours = table()
+    for number in range(90):
+        ours.put(b"%d" % number, number, 0, number, None, b"v")
+    assert sum(ours.forget(10, 9, 1 << 32, 60) for _ in range(100)) == 60
+    assert sorted(int(name) for name in ours.names()) == list(range(60, 90))
 
 
 @pytest.mark.parametrize("table", [in_c.PackedKeys, PackedKeysInPython])
@@ -122,6 +138,86 @@ def test_dissolves_in_parts(table: Any) -> None:
     assert ours.string(b"a", 0, 0) == b"v"
 
 
+NO_SMALL_HASHES = {
+    "a field twice": [b"f", b"1", b"g", b"2", b"f", b"3"],
+    "a long field": [b"f" * (LONGEST_PACKED + 1), b"v"],
+    "a long value": [b"f", b"v" * (LONGEST_PACKED + 1)],
+    "many fields": [word for at in range(MOST_FIELDS + 1) for word in (b"%d" % at, b"v")],
+}
+
+
+@pytest.mark.parametrize("table", [in_c.PackedKeys, PackedKeysInPython])
+@pytest.mark.parametrize("words", NO_SMALL_HASHES.values(), ids=NO_SMALL_HASHES)
+def test_hashes_that_are_not_small_are_not_packed_at_once(table: Any, words: list[bytes]) -> None:
+    ours = table()
+    assert ours.put_hash([b"HSET", b"h", *words], 1, 0) == 0
+    assert ours.put_hash([b"HSET", b"n" * (LONGEST + 1), b"f", b"v"], 1, 0) == 0
+    assert (len(ours), ours.nbytes) == (0, 0)
+
+
+@pytest.mark.parametrize("table", [in_c.PackedKeys, PackedKeysInPython])
+def test_a_name_that_is_there_gets_no_other_key(table: Any) -> None:
+    ours = table()
+    assert ours.put_hash([b"HSET", b"h", b"f", b"v"], 1, 0) == ours.nbytes
+    with pytest.raises(ValueError, match="there"):
+        ours.put_hash([b"HSET", b"h", b"f", b"w"], 2, 0)
+    assert ours.row(b"h") == (1, HASH, None)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_new_keys_are_read_in_slices_as_they_were_made(seed: int) -> None:
+    """Some are gone meanwhile, and a key of another id may have their name."""
+    rng = random.Random(seed)
+    ours, plain = in_c.PackedKeys(), PackedKeysInPython()
+    first_id = rng.choice([1024, 1 << 40])
+    names: list[bytes] = []
+    while len(names) < 300:
+        name, key_id = b"%d" % rng.randrange(1 << 40), first_id + len(names)
+        if rng.random() < 0.5:
+            value = rng.randbytes(rng.randrange(100))
+            assert ours.put(name, key_id, STRING, 7, None, value) == plain.put(
+                name, key_id, STRING, 7, None, value
+            )
+        else:
+            argv = [b"HSET", name]
+            for field in range(rng.choice([1, 2, MOST_FIELDS])):
+                argv += [b"%d" % field, rng.randbytes(rng.randrange(LONGEST_PACKED + 1))]
+            size = ours.put_hash(argv, key_id, 7)
+            assert size == plain.put_hash(argv, key_id, 7) > 0
+        names.append(name)
+    for name in rng.sample(names, 60):
+        assert ours.take(name) == plain.take(name)
+        if rng.random() < 0.5:
+            ours.put(name, 5, STRING, 0, None, b"another")
+            plain.put(name, 5, STRING, 0, None, b"another")
+    at = 0
+    missing: list[int] = []
+    while at < len(names):
+        most = rng.randrange(1, 300), rng.randrange(1, 10_000)
+        rows = plain.read_new(names, first_id, at, *most)
+        assert ours.read_new(names, first_id, at, *most) == rows
+        at = rows.next
+        missing += rows.missing
+    assert len(missing) == 60
+    assert in_c.PackedKeys().read_new(names, first_id, 298, 9, 9)[-1] == [
+        first_id + 298,
+        first_id + 299,
+    ]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\x93\0\xc4\1a\xc4", b"\x92\0\xc4\1a", b"\x93\1\xc4\1a\xc4\1b"]
+)
+def test_a_record_that_is_no_new_hash_is_refused(body: bytes) -> None:
+    ours = in_c.PackedKeys()
+    ours.put(b"h", 1, HASH, 0, None, body)
+    with pytest.raises(ValueError, match="no new hash"):
+        ours.read_new([b"h"], 1, 0, 10, 10)
+    ours.put(b"l", 2, 1, 0, None, b"")
+    with pytest.raises(ValueError, match="kind"):
+        ours.read_new([b"l"], 2, 0, 10, 10)
+
+
 def test_invalid_arguments_are_refused_and_change_nothing() -> None:
     ours = in_c.PackedKeys()
     ours.put(b"a", 1, 0, 0, None, b"v")
@@ -153,15 +249,40 @@ def test_invalid_arguments_are_refused_and_change_nothing() -> None:
         lambda: "a" in ours,
         lambda: ours.string(b"a", 0),
         lambda: ours.string(b"a", 0, "0"),
-        lambda: ours.forget("1", 2, 3),
-        lambda: ours.forget(1, 2, "3"),
-        lambda: ours.forget(1, 2),
+        lambda: ours.forget("1", 2, 3, 4),
+        lambda: ours.forget(1, 2, "3", 4),
+        lambda: ours.forget(1, 2, 3, "4"),
+        lambda: ours.forget(1, 2, 3),
+        lambda: ours.put_hash([b"HSET", "b", b"f", b"v"], 1, 0),
+        lambda: ours.put_hash([b"HSET", b"b", b"f", "v"], 1, 0),
+        lambda: ours.put_hash([b"HSET", b"b", b"f", b"v"], "1", 0),
+        lambda: ours.read_new((b"a",), 1, 0, 1, 1),
+        lambda: ours.read_new(["a"], 1, 0, 1, 1),
+        lambda: ours.read_new([b"a"], 1, -1, 1, 1),
+        lambda: ours.read_new([b"a"], 1, 0, 1, None),
         lambda: ours.dissolve(None),
         lambda: in_c.PackedKeys(1),
     ):
         with pytest.raises(TypeError):
             call()
     assert (len(ours), ours.names(), ours.string(b"a", 0, 0)) == (1, [b"a"], b"v")
+
+
+@pytest.mark.parametrize("table", [in_c.PackedKeys, PackedKeysInPython])
+@pytest.mark.parametrize("count", [1, 3000, 30_000])
+def test_a_table_that_was_emptied_takes_keys_again(table: Any, count: int) -> None:
+    """A small one keeps its memory."""
+    ours = table()
+    for is_forgotten in (False, True, False):
+        for number in range(count):
+            ours.put(b"%d" % number, number, 0, 0, None, b"v" * 30)
+        assert len(ours) == len(ours.names()) == count
+        while is_forgotten and len(ours):
+            ours.forget(100, 9, 1 << 32, 1 << 32)
+        for number in range(count):
+            assert (ours.take(b"%d" % number) is None) == is_forgotten
+        assert len(ours) == ours.nbytes == len(ours.names()) == 0
+        assert ours.row(b"0") is None
 
 
 @pytest.mark.parametrize("table", [in_c.PackedKeys, PackedKeysInPython])
@@ -176,7 +297,7 @@ def test_few_keys_are_found_again_in_a_table_that_was_large(table: Any) -> None:
     while len(ours):
         calls += 1
         assert calls < 10_000
-        ours.forget(1, 5, 100)
+        ours.forget(1, 5, 100, 3)
     if table is in_c.PackedKeys:
         assert calls > 30
 

@@ -179,6 +179,24 @@ class ChangeLog:
         run.append(value)
         run.append(ordinal)
 
+    def add_new_fields(self, key_id: KeyId, argv: list[bytes]) -> None:
+        """Report the fields of a new hash, as HSET has them in its arguments."""
+        ops, last = self.ops, self._run_op
+        if last is None or not ops or ops[-1] is not last or last[0] != MANY_FIELD_RUNS:
+            self._begin_run(MANY_FIELD_RUNS, 0, self, [])
+            self.recorded -= 1
+        run = self._run
+        ordinal = 1
+        at = 2
+        while at < len(argv):
+            run.append(key_id)
+            run.append(argv[at])
+            run.append(argv[at + 1])
+            run.append(ordinal)
+            ordinal += 1
+            at += 2
+        self.recorded += ordinal - 1
+
     def add_member(self, owner: object, key_id: KeyId, member: bytes, ordinal: object) -> None:
         """Report a new member of a set. (The ordinal: as in `add_field`.)"""
         run = self._run_for(MEMBER_RUNS, MANY_MEMBER_RUNS, key_id, owner)

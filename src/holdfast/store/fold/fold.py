@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 from holdfast.errors import StorageError, StoreBusyError
-from holdfast.store.change.fold_state import NO_ID
+from holdfast.store.change.fold_state import NO_ID, PackedNames
 from holdfast.store.change.ops import (
     CRDT_FACTS,
     CRDT_ROWS,
@@ -45,6 +45,7 @@ from holdfast.store.file.tables import (
 )
 from holdfast.store.fold.collect import collect_elements, collect_new_keys
 from holdfast.store.fold.delete_rows import RemovedRows
+from holdfast.store.fold.new_packed import NewPackedKeys
 from holdfast.store.fold.pending_rows import ChangedRows, Rows
 from holdfast.store.fold.write_keys import KeyRows
 from holdfast.store.fold.write_lists import EMPTY_BLOCKS, ListRows, end_of_block
@@ -125,6 +126,7 @@ class Fold:
         self.pending_bytes = 0
         self._pass_ops = 0
         self._pass_done_ops = 0
+        self._ops_per_row = 0.0
         self._pass_slices = 0  # of the running pass, so far
         self._slices_per_op = SLICES_PER_OP
         self._new_key_rows = FEW_NEW_KEY_ROWS
@@ -297,9 +299,20 @@ class Fold:
         self._weigh_new_keys()
         keyspace.begin_fold()
         self._keys.begin_pass()
+        new = NewPackedKeys(self._connection, self._keys, keyspace, first_new_id)
         try:
-            never_lived = yield from self._collect(rows, first_new_id)
-            yield from self._write(rows, first_new_id, never_lived)
+            never_lived = yield from self._collect(rows, first_new_id, new)
+            shown = self._spaces_shown(rows)
+            dead = yield from rows.dead(first_new_id, shown)
+            dead |= never_lived
+            dead |= self._dead_before
+            # (Of a packed key: its row, that of its string or field, and its name.)
+            self._ops_per_row = self._pass_ops / (rows.count + rows.new_keys + 3 * new.count or 1)
+            yield from self._write(rows, dead, first_new_id)
+            yield from self._write_packed(new, shown, never_lived, first_new_id)
+            for count in self._keys.write_names(SLICE_ROWS, SLICE_BYTES):
+                self._pass_done_ops += int(count * self._ops_per_row)
+                yield
             if rows.has(SPACES):
                 self._bury_spaces()
             if rows.has(CRDT_FACTS):
@@ -320,7 +333,8 @@ class Fold:
         self._dead_before = never_lived
         if self._pass_ops >= FEWEST_OPS:
             self._slices_per_op = self._pass_slices / self._pass_ops
-        new = keyspace.fold_state.created_in_pass()
+        state = keyspace.fold_state
+        created = state.created_in_pass() + list(state.revived_in_pass.values())
         keyspace.end_fold()
         self._keys.end_pass()
         self._pass_since_s = None
@@ -328,8 +342,8 @@ class Fold:
         row_count = rows.count
         yield from rows.free()
         if keyspace.may_pack and keyspace.loads_rows_alone:
-            new_keys = len(new)
-            yield from self._pack(new)
+            new_keys = len(created)
+            yield from self._pack(created)
             keyspace.tidy(new_keys)
         keyspace.freeing.tidy(row_count)
         yield from self._write_sizes()
@@ -363,21 +377,32 @@ class Fold:
             self._sizes.write(some)
             yield
 
-    def _pack(self, keys: list[Key]) -> Generator[None]:
+    def _pack(self, created: list[Key | PackedNames]) -> Generator[None]:
         """Pack the small ones of the keys that the pass has written. (They go from the list at
-        once, and so from memory.)"""
+        once, and so from memory. So do the names of those that were packed already.)"""
         self._is_collecting = True
         try:
             yield  # a batch may be open now, and not in the next step
-            while keys:
-                changed = [rows for rows in self._rows.tables if rows]
-                pack_clean(self.keyspace, keys[-PACKED_KEYS:], changed)
-                del keys[-PACKED_KEYS:]
+            while created:
+                keys: list[Key] = []
+                count = 0
+                while created and count < PACKED_KEYS:
+                    entry = created.pop()
+                    if isinstance(entry, Key):
+                        keys.append(entry)
+                        count += 1
+                    else:
+                        count += len(entry.names)
+                if keys:
+                    changed = [rows for rows in self._rows.tables if rows]
+                    pack_clean(self.keyspace, keys, changed)
                 yield
         finally:
             self._is_collecting = False
 
-    def _collect(self, rows: ChangedRows, first_new_id: int) -> Generator[None, None, set[int]]:
+    def _collect(
+        self, rows: ChangedRows, first_new_id: int, new: NewPackedKeys
+    ) -> Generator[None, None, set[int]]:
         """Rows that are in memory only. They are as new as any that the batches have. Returns the
         ids of new keys that the tables must not have."""
         self._is_collecting = True
@@ -388,21 +413,41 @@ class Fold:
                 rows.add(some)
                 yield
             yield from collect_elements(state, rows)
-            created = state.created_in_pass()
             shown = self._spaces_shown(rows)
-            shows = self.keyspace.shows
-            return (yield from collect_new_keys(created, rows, first_new_id, shown, shows))
+            keys = yield from new.begin(rows)
+            return (yield from self._collect_keys(keys, rows, first_new_id, shown))
         finally:
             self._is_collecting = False
 
-    def _write(
-        self, rows: ChangedRows, first_new_id: int, never_lived: set[int]
+    def _collect_keys(
+        self, keys: list[Key], rows: ChangedRows, first_new_id: int, shown: set[int] | None
+    ) -> Generator[None, None, set[int]]:
+        shows = self.keyspace.shows
+        return (yield from collect_new_keys(keys, rows, first_new_id, shown, shows))
+
+    def _write_packed(
+        self, new: NewPackedKeys, shown: set[int] | None, never_lived: set[int], first_new_id: int
     ) -> Generator[None]:
+        """Write the keys that were packed when they were made. Each slice reads what it writes.
+        Some of the keys were revived since the pass began; they are written as other keys are. (No
+        operation of this pass concerns them.)"""
+        if not new.count:
+            return
+        self._is_collecting = True
+        try:
+            yield  # a batch may be open now, and not in the next step
+            for written in new.write(shown, never_lived):
+                self._pass_done_ops += int(written * self._ops_per_row)
+                yield
+            rows = ChangedRows()
+            dead = yield from self._collect_keys(new.revived, rows, first_new_id, shown)
+            never_lived |= dead
+            yield from self._write(rows, dead, first_new_id)
+        finally:
+            self._is_collecting = False
+
+    def _write(self, rows: ChangedRows, dead: set[int], first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""
-        ops_per_row = self._pass_ops / ((rows.count + rows.new_keys) or 1)
-        dead = yield from rows.dead(first_new_id, self._spaces_shown(rows))
-        dead |= never_lived
-        dead |= self._dead_before
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
         parts: list[tuple[int, Rows]] = []  # of the slice, by table
         slice_rows = slice_bytes = 0
@@ -434,14 +479,11 @@ class Fold:
                     if slice_rows >= most_rows or slice_bytes >= most_bytes:
                         self._write_slice(parts)
                         written = sum([len(part.ids) for _, part in parts])
-                        self._pass_done_ops += int(written * ops_per_row)
+                        self._pass_done_ops += int(written * self._ops_per_row)
                         parts, slice_rows, slice_bytes = [], 0, 0
                         yield
         if parts:
             self._write_slice(parts)
-            yield
-        for count in self._keys.write_names(SLICE_ROWS, SLICE_BYTES):
-            self._pass_done_ops += int(count * ops_per_row)
             yield
 
     def _write_slice(self, parts: list[tuple[int, Rows]]) -> None:

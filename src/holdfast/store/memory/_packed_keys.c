@@ -22,6 +22,12 @@
 #include <sys/mman.h>
 #endif
 
+#ifdef __GNUC__
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
+
 #define PARTS 1024u
 #define FEWEST_SLOTS 8u
 #define OFFSET_BITS 18
@@ -29,8 +35,14 @@
 #define CHUNK_BITS 24
 #define TAG_SHIFT (OFFSET_BITS + CHUNK_BITS)
 #define LONGEST 8192 /* bytes of a name, and of a body */
+#define STRING 0 /* kinds: the body is the value … */
+#define HASH 2   /* … or msgpack: [0, field, value, field, value, …] */
+#define MOST_FIELDS 8 /* of a hash that is packed when it is made */
+#define LONGEST_WORD 64 /* of its fields and values */
+#define AHEAD 16 /* names whose slots are asked for before the first is needed */
 #define SLOTS_PER_KEY 64 /* that `forget` looks at, at most */
 #define MOST_HEAP (64 << 20) /* bytes that `trim` walks through: in a few milliseconds */
+#define MOST_IDLE_SLOTS (8 * PARTS) /* of an empty table: a key that comes and goes needs no memory from the system */
 #define EMPTY 0u
 #define REMOVED 1u /* no place: chunk 0 does not exist */
 
@@ -60,6 +72,8 @@ typedef struct {
     Chunk *chunks; /* from 1 on */
     uint32_t chunk_count, chunk_room, last, free_chunk;
     uint32_t part_at, slot_at; /* where `forget` goes on */
+    uint64_t slot_count;       /* of all parts */
+    int has_dissolved;         /* some chunks are gone, and nothing may be looked up */
     Py_ssize_t count;
     uint64_t nbytes;
 } Table;
@@ -282,6 +296,7 @@ static int make_room(Table *self, Part *part)
             continue;
         *free_slot(&grown, hash_of(record_at(self, slot))) = slot;
     }
+    self->slot_count += size - part->size;
     PyMem_RawFree(part->slots);
     *part = grown;
     return 1;
@@ -327,6 +342,8 @@ static void free_all(Table *self)
     self->chunks = NULL;
     self->chunk_count = self->free_chunk = 1;
     self->chunk_room = self->last = self->part_at = self->slot_at = 0;
+    self->slot_count = 0;
+    self->has_dissolved = 0;
     self->count = 0;
     self->nbytes = 0;
 }
@@ -342,7 +359,7 @@ static void remove_slot(Table *self, Part *part, uint64_t *slot)
     self->count--;
     self->nbytes -= record.length;
     chunk->live -= record.length;
-    if (self->count == 0)
+    if (self->count == 0 && self->slot_count > MOST_IDLE_SLOTS)
         free_all(self);
     else if (number != self->last && chunk->live < chunk->used / 2)
         empty_chunk(self, number);
@@ -381,66 +398,48 @@ static PyObject *expiry(const Record *record)
     Py_RETURN_NONE;
 }
 
-static PyObject *put(Table *self, PyObject *const *args, Py_ssize_t nargs)
+/* Add a record. Its length, or 0 after an error. The name must not be there. */
+static uint32_t add(Table *self, PyObject *name, uint64_t id, uint8_t kind, uint32_t seconds, const int64_t *expires_at_ms,
+                    const void *body, Py_ssize_t body_length)
 {
-    if (!wants(nargs, 6) || !is_name(args[0]))
-        return NULL;
-    unsigned long long id = PyLong_AsUnsignedLongLong(args[1]);
-    if (id == (unsigned long long)-1 && PyErr_Occurred())
-        return NULL;
-    long kind = PyLong_AsLong(args[2]);
-    if (kind == -1 && PyErr_Occurred())
-        return NULL;
-    unsigned long long seconds = PyLong_AsUnsignedLongLong(args[3]);
-    if (seconds == (unsigned long long)-1 && PyErr_Occurred())
-        return NULL;
-    long long expires_at_ms = args[4] == Py_None ? 0 : PyLong_AsLongLong(args[4]);
-    if (expires_at_ms == -1 && PyErr_Occurred())
-        return NULL;
-    if (!PyBytes_CheckExact(args[5])) {
-        PyErr_SetString(PyExc_TypeError, "a body is bytes");
-        return NULL;
-    }
-    Py_ssize_t name_length = PyBytes_GET_SIZE(args[0]), body_length = PyBytes_GET_SIZE(args[5]);
-    if (name_length > LONGEST || body_length > LONGEST || kind < 0 || kind > KIND
-        || seconds > UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "too long, or no such kind or time");
-        return NULL;
-    }
-    if (self->count == 0)
-        free_all(self); /* a part of it may have dissolved */
-    if (find_name(self, args[0]) != NULL) {
+    Py_ssize_t name_length = PyBytes_GET_SIZE(name);
+    if (self->has_dissolved)
+        free_all(self);
+    if (find_name(self, name) != NULL) {
         PyErr_SetString(PyExc_ValueError, "the name is there");
-        return NULL;
+        return 0;
     }
     if (self->parts == NULL) {
         self->parts = PyMem_RawCalloc(PARTS, sizeof(Part));
-        if (self->parts == NULL)
-            return PyErr_NoMemory();
+        if (self->parts == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
     }
-    uint64_t hash = (uint64_t)PyObject_Hash(args[0]);
+    uint64_t hash = (uint64_t)PyObject_Hash(name);
     uint32_t half = (uint32_t)hash;
     Part *part = part_of(self, half);
     uint8_t header[ID_AT + 10 + 2 * 5 + 8];
-    header[0] = (uint8_t)(kind | (args[4] == Py_None ? 0 : EXPIRES));
-    use(header, (uint32_t)seconds);
+    header[0] = (uint8_t)(kind | (expires_at_ms == NULL ? 0 : EXPIRES));
+    use(header, seconds);
     memcpy(header + HASH_AT, &half, 4);
     uint8_t *at = put_number(header + ID_AT, id);
     at = put_number(at, (uint64_t)name_length);
     at = put_number(at, (uint64_t)body_length);
-    if (args[4] != Py_None) {
-        int64_t time_ms = expires_at_ms;
-        memcpy(at, &time_ms, 8);
+    if (expires_at_ms != NULL) {
+        memcpy(at, expires_at_ms, 8);
         at += 8;
     }
     size_t header_length = (size_t)(at - header);
     uint32_t length = (uint32_t)(header_length + (size_t)name_length + (size_t)body_length);
     uint8_t *room = make_room(self, part) ? room_for(self, length) : NULL;
-    if (room == NULL)
-        return PyErr_NoMemory();
+    if (room == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
     memcpy(room, header, header_length);
-    memcpy(room + header_length, PyBytes_AS_STRING(args[0]), (size_t)name_length);
-    memcpy(room + header_length + name_length, PyBytes_AS_STRING(args[5]), (size_t)body_length);
+    memcpy(room + header_length, PyBytes_AS_STRING(name), (size_t)name_length);
+    memcpy(room + header_length + name_length, body, (size_t)body_length);
     Chunk *chunk = &self->chunks[self->last];
     *free_slot(part, half) = tag_of(hash) | place_of_last(self, chunk->used);
     chunk->used += length;
@@ -449,7 +448,87 @@ static PyObject *put(Table *self, PyObject *const *args, Py_ssize_t nargs)
     part->filled++;
     self->count++;
     self->nbytes += length;
-    return PyLong_FromUnsignedLong(length);
+    return length;
+}
+
+static int get_unsigned(PyObject *number, unsigned long long *value)
+{
+    *value = PyLong_AsUnsignedLongLong(number);
+    return *value != (unsigned long long)-1 || !PyErr_Occurred();
+}
+
+static PyObject *put(Table *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    unsigned long long id, seconds;
+    if (!wants(nargs, 6) || !is_name(args[0]) || !get_unsigned(args[1], &id))
+        return NULL;
+    long kind = PyLong_AsLong(args[2]);
+    if ((kind == -1 && PyErr_Occurred()) || !get_unsigned(args[3], &seconds))
+        return NULL;
+    int64_t expires_at_ms = args[4] == Py_None ? 0 : PyLong_AsLongLong(args[4]);
+    if (expires_at_ms == -1 && PyErr_Occurred())
+        return NULL;
+    if (!PyBytes_CheckExact(args[5])) {
+        PyErr_SetString(PyExc_TypeError, "a body is bytes");
+        return NULL;
+    }
+    Py_ssize_t body_length = PyBytes_GET_SIZE(args[5]);
+    if (PyBytes_GET_SIZE(args[0]) > LONGEST || body_length > LONGEST || kind < 0 || kind > KIND
+        || seconds > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too long, or no such kind or time");
+        return NULL;
+    }
+    uint32_t length = add(self, args[0], id, (uint8_t)kind, (uint32_t)seconds,
+                          args[4] == Py_None ? NULL : &expires_at_ms, PyBytes_AS_STRING(args[5]), body_length);
+    return length ? PyLong_FromUnsignedLong(length) : NULL;
+}
+
+/* A new hash, of the fields and values that follow the name in a request: (argv, id, seconds). Returns 0 if it is not
+ * small, or has a field twice. */
+static PyObject *put_hash(Table *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    unsigned long long id, seconds;
+    if (!wants(nargs, 3) || !get_unsigned(args[1], &id) || !get_unsigned(args[2], &seconds))
+        return NULL;
+    if (!PyList_CheckExact(args[0]) || PyList_GET_SIZE(args[0]) < 4 || PyList_GET_SIZE(args[0]) % 2
+        || seconds > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "no new hash, or no such time");
+        return NULL;
+    }
+    PyObject **words = ((PyListObject *)args[0])->ob_item + 1; /* the name, then fields and values */
+    Py_ssize_t count = PyList_GET_SIZE(args[0]) - 2;
+    uint8_t body[4 + 2 * MOST_FIELDS * (2 + LONGEST_WORD)];
+    if (!is_name(words[0]))
+        return NULL;
+    if (count > 2 * MOST_FIELDS || PyBytes_GET_SIZE(words[0]) > LONGEST)
+        return PyLong_FromLong(0);
+    uint8_t *at = body;
+    if (count + 1 <= 15)
+        *at++ = (uint8_t)(0x90 | (count + 1));
+    else {
+        *at++ = 0xdc;
+        *at++ = 0;
+        *at++ = (uint8_t)(count + 1);
+    }
+    *at++ = 0;
+    for (Py_ssize_t number = 1; number <= count; number++) {
+        PyObject *word = words[number];
+        if (!is_name(word))
+            return NULL;
+        Py_ssize_t length = PyBytes_GET_SIZE(word);
+        if (length > LONGEST_WORD)
+            return PyLong_FromLong(0);
+        for (Py_ssize_t before = number - 2; number % 2 && before >= 1; before -= 2)
+            if (PyBytes_GET_SIZE(words[before]) == length
+                && memcmp(PyBytes_AS_STRING(words[before]), PyBytes_AS_STRING(word), (size_t)length) == 0)
+                return PyLong_FromLong(0);
+        *at++ = 0xc4;
+        *at++ = (uint8_t)length;
+        memcpy(at, PyBytes_AS_STRING(word), (size_t)length);
+        at += length;
+    }
+    uint32_t length = add(self, words[0], id, HASH, (uint32_t)seconds, NULL, body, at - body);
+    return length ? PyLong_FromUnsignedLong(length) : NULL;
 }
 
 static PyObject *row(Table *self, PyObject *name)
@@ -503,10 +582,155 @@ static PyObject *string(Table *self, PyObject *const *args, Py_ssize_t nargs)
     return PyBytes_FromStringAndSize((const char *)record.body, record.body_length);
 }
 
+/* -- new keys, for the fold ------------------------------------------------------------------- */
+
+enum { STRING_IDS, STRING_NAMES, STRINGS, HASH_IDS, HASH_NAMES, FIELD_IDS, FIELDS, VALUES, ORDINALS, MISSING, COLUMNS };
+
+/* Append an object that is new, or NULL after an error; takes it in any case. */
+static int append(PyObject *column, PyObject *made)
+{
+    if (made == NULL)
+        return 0;
+    int failed = PyList_Append(column, made);
+    Py_DECREF(made);
+    return !failed;
+}
+
+/* A word of msgpack, as `put_hash` and msgspec write short bytes. NULL if it is none. */
+static const uint8_t *get_word(const uint8_t *at, const uint8_t *end, uint32_t *length)
+{
+    if (end - at < 2 || at[0] != 0xc4 || end - at - 2 < at[1])
+        return NULL;
+    *length = at[1];
+    return at + 2;
+}
+
+static int bad_body(void)
+{
+    PyErr_SetString(PyExc_ValueError, "this is no new hash");
+    return 0;
+}
+
+static int read_fields(const Record *record, PyObject **columns, Py_ssize_t *rows)
+{
+    const uint8_t *at = record->body, *end = at + record->body_length;
+    uint32_t count, length;
+    if (end - at >= 2 && (at[0] & 0xf0) == 0x90) {
+        count = at[0] & 0x0fu;
+        at++;
+    } else if (end - at >= 4 && at[0] == 0xdc) {
+        count = (uint32_t)at[1] << 8 | at[2];
+        at += 3;
+    } else
+        return bad_body();
+    if (*at++ != 0 || count < 3 || count % 2 == 0)
+        return bad_body();
+    for (uint32_t number = 1; number < count; number++) {
+        const uint8_t *word = get_word(at, end, &length);
+        if (word == NULL)
+            return bad_body();
+        int is_field = number % 2;
+        if (!append(columns[is_field ? FIELDS : VALUES], PyBytes_FromStringAndSize((const char *)word, length)))
+            return 0;
+        if (is_field) {
+            if (!append(columns[FIELD_IDS], PyLong_FromUnsignedLongLong(record->id))
+                || !append(columns[ORDINALS], PyLong_FromUnsignedLong((number + 1) / 2)))
+                return 0;
+            ++*rows;
+        }
+        at = word + length;
+    }
+    return at == end ? 1 : bad_body();
+}
+
+static int read_key(const Record *record, PyObject *name, PyObject **columns, Py_ssize_t *rows)
+{
+    int is_hash = (*record->start & KIND) == HASH;
+    if (!append(columns[is_hash ? HASH_IDS : STRING_IDS], PyLong_FromUnsignedLongLong(record->id))
+        || PyList_Append(columns[is_hash ? HASH_NAMES : STRING_NAMES], name) < 0)
+        return 0;
+    ++*rows;
+    if (is_hash)
+        return read_fields(record, columns, rows);
+    if ((*record->start & KIND) != STRING) {
+        PyErr_SetString(PyExc_ValueError, "no new key is of this kind");
+        return 0;
+    }
+    ++*rows;
+    return append(columns[STRINGS], PyBytes_FromStringAndSize((const char *)record->body, record->body_length));
+}
+
+/* The rows of keys whose ids follow each other: (names, first id, from the name with this number on, most rows, most
+ * bytes). Returns the number of the name to go on with, and the columns; see PackedKeysInPython. */
+static PyObject *read_new(Table *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    unsigned long long first_id;
+    if (!wants(nargs, 5) || !get_unsigned(args[1], &first_id))
+        return NULL;
+    Py_ssize_t at = PyLong_AsSsize_t(args[2]), most_rows = PyLong_AsSsize_t(args[3]);
+    Py_ssize_t most_bytes = PyLong_AsSsize_t(args[4]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!PyList_CheckExact(args[0]) || at < 0) {
+        PyErr_SetString(PyExc_TypeError, "a list of names is wanted, and a number in it");
+        return NULL;
+    }
+    PyObject *columns[COLUMNS] = {NULL}, *result = NULL;
+    for (int number = 0; number < COLUMNS; number++) {
+        columns[number] = PyList_New(0);
+        if (columns[number] == NULL)
+            goto done;
+    }
+    Py_ssize_t rows = 0, nbytes = 0, asked = at;
+    for (; at < PyList_GET_SIZE(args[0]) && rows < most_rows && nbytes < most_bytes; at++) {
+        /* Names are anywhere in the table, so the processor is told which slots come next. */
+        for (; asked < PyList_GET_SIZE(args[0]) && asked < at + AHEAD; asked++) {
+            PyObject *name = PyList_GET_ITEM(args[0], asked);
+            if (!is_name(name))
+                goto done;
+            if (self->count) {
+                uint32_t hash = (uint32_t)PyObject_Hash(name);
+                const Part *part = part_of(self, hash);
+                if (part->size)
+                    PREFETCH(&part->slots[first_slot(part, hash)]);
+            }
+        }
+        PyObject *name = PyList_GET_ITEM(args[0], at);
+        uint64_t id = first_id + (uint64_t)at, *slot = find_name(self, name);
+        if (slot != NULL) {
+            Record record = read_record(record_at(self, *slot));
+            if (record.id == id) {
+                if (!read_key(&record, name, columns, &rows))
+                    goto done;
+                nbytes += record.length;
+                continue;
+            }
+        }
+        if (!append(columns[MISSING], PyLong_FromUnsignedLongLong(id)))
+            goto done;
+    }
+    result = PyTuple_New(1 + COLUMNS);
+    if (result != NULL) {
+        PyObject *next = PyLong_FromSsize_t(at);
+        if (next == NULL)
+            Py_CLEAR(result);
+        else {
+            PyTuple_SET_ITEM(result, 0, next);
+            for (int number = 0; number < COLUMNS; number++)
+                PyTuple_SET_ITEM(result, 1 + number, Py_NewRef(columns[number]));
+        }
+    }
+done:
+    for (int number = 0; number < COLUMNS; number++)
+        Py_XDECREF(columns[number]);
+    return result;
+}
+
 /* The slot of the record, of so many, that was not used for longest; NULL if there is none. The next call goes on
  * behind them. A table that has lost most of its keys has long runs of empty slots, so slots are counted, too. With
- * `flags`, only records that have one of them count. */
-static uint64_t *least_used(Table *self, Py_ssize_t samples, double *looks_left, uint8_t flags, Part **part_of_least)
+ * `flags`, only records that have one of them count; and only those with ids below one. */
+static uint64_t *least_used(Table *self, Py_ssize_t samples, double *looks_left, uint8_t flags, uint64_t below_id,
+                            Part **part_of_least)
 {
     Py_ssize_t seen = 0;
     uint64_t *least = NULL;
@@ -524,7 +748,9 @@ static uint64_t *least_used(Table *self, Py_ssize_t samples, double *looks_left,
             continue;
         seen++;
         const uint8_t *record = record_at(self, *slot);
-        if (flags && !(*record & flags))
+        uint64_t id;
+        get_number(record + ID_AT, &id);
+        if ((flags && !(*record & flags)) || id >= below_id)
             continue;
         if (least == NULL || used_at(record) < least_used) {
             least = slot;
@@ -535,24 +761,27 @@ static uint64_t *least_used(Table *self, Py_ssize_t samples, double *looks_left,
     return least;
 }
 
-/* Of each few records the one that was not used for longest, if it was not used since a time. */
+/* Of each few records with ids below one, the one that was not used for longest, if it was not used since a time. */
 static PyObject *forget(Table *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (!wants(nargs, 3))
+    if (!wants(nargs, 4))
         return NULL;
     Py_ssize_t most = PyLong_AsSsize_t(args[0]), samples = PyLong_AsSsize_t(args[1]);
     if ((most == -1 || samples == -1) && PyErr_Occurred())
         return NULL;
-    unsigned long long before_s = PyLong_AsUnsignedLongLong(args[2]);
-    if (before_s == (unsigned long long)-1 && PyErr_Occurred())
+    unsigned long long before_s, below_id;
+    if (!get_unsigned(args[2], &before_s) || !get_unsigned(args[3], &below_id))
         return NULL;
     Py_ssize_t gone = 0;
     double looks_left = (double)most * (double)samples * SLOTS_PER_KEY;
     for (; most > 0 && self->count; most--) {
         Part *part = NULL;
-        uint64_t *least = least_used(self, samples, &looks_left, 0, &part);
-        if (least == NULL)
-            break;
+        uint64_t *least = least_used(self, samples, &looks_left, 0, below_id, &part);
+        if (least == NULL) {
+            if (looks_left <= 0)
+                break;
+            continue; /* the file lacks all keys of this sample */
+        }
         if (used_at(record_at(self, *least)) < before_s) {
             remove_slot(self, part, least);
             gone++;
@@ -573,7 +802,7 @@ static PyObject *least(Table *self, PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     double looks_left = (double)samples * SLOTS_PER_KEY;
     Part *part = NULL;
-    uint64_t *slot = least_used(self, samples, &looks_left, only_expiring ? EXPIRES : 0, &part);
+    uint64_t *slot = least_used(self, samples, &looks_left, only_expiring ? EXPIRES : 0, UINT64_MAX, &part);
     if (slot == NULL)
         Py_RETURN_NONE;
     Record record = read_record(record_at(self, *slot));
@@ -588,6 +817,7 @@ static PyObject *dissolve(Table *self, PyObject *most)
         return NULL;
     self->count = 0;
     self->nbytes = 0;
+    self->has_dissolved = 1;
     while (self->chunk_count > 1 && left-- > 0)
         give_back(&self->chunks[--self->chunk_count]);
     if (self->chunk_count == 1)
@@ -653,6 +883,8 @@ static void dealloc(Table *self)
 
 static PyMethodDef methods[] = {
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, NULL},
+    {"put_hash", (PyCFunction)(void (*)(void))put_hash, METH_FASTCALL, NULL},
+    {"read_new", (PyCFunction)(void (*)(void))read_new, METH_FASTCALL, NULL},
     {"row", (PyCFunction)row, METH_O, NULL},
     {"take", (PyCFunction)take, METH_O, NULL},
     {"string", (PyCFunction)(void (*)(void))string, METH_FASTCALL, NULL},

@@ -10,7 +10,7 @@ attributes of one object faster than those of several.
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from holdfast.errors import WRONG_TYPE
 from holdfast.store.change.ops import SPACES, row_op, string_row
@@ -28,6 +28,9 @@ from holdfast.store.memory.events import (
 )
 from holdfast.store.memory.key import Key, Space
 from holdfast.store.memory.liveness import is_live
+from holdfast.store.memory.packed_keys import LONGEST
+from holdfast.store.memory.packed_keys import STRING as KIND_STRING
+from holdfast.store.memory.packing import LONGEST_STRING
 from holdfast.store.memory.string_parts import SHORTEST_IN_PARTS, with_part
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.registry import TYPE_NAMES, Collection, Value
@@ -291,13 +294,30 @@ class Database:
 
     def find_or_create_as(self, name: bytes, kind: type[Kind]) -> Kind:
         """For commands that add to a collection, whether or not it is there, and add something."""
+        value = self.find_value(name, kind)
+        return self.create_as(name, kind)[1] if value is None else value
+
+    def find_value(self, name: bytes, kind: type[Kind]) -> Kind | None:
+        """For commands that change a collection and do not need its key."""
         key = use_plain(self.space.keys.get(name), self.keyspace)
         if key is None and (key := self.find(name)) is None:
-            return self.create_as(name, kind)[1]
+            return None
         value = key.value
         if isinstance(value, kind):
             return value
         raise WRONG_TYPE
+
+    def put_string(self, name: bytes, value: bytes) -> None:
+        """`set_string` without expiry, for callers that do not need the key."""
+        key = use_plain(self.space.keys.get(name), self.keyspace)
+        if key is None and (key := self.find_row(name)) is None:
+            self.add_string(name, value)
+            return
+        old = key.value
+        if type(old) is bytes and key.expires_at_ms is None and not self.keyspace.notify_kinds:
+            self.replace(key, value, old)
+        else:
+            self._set_over(key, name, value, None, keep_ttl=False)
 
     def set_string(
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, keep_ttl: bool = False
@@ -306,6 +326,11 @@ class Database:
         key = use_plain(self.space.keys.get(name), self.keyspace)
         if key is None and (key := self.find_row(name)) is None:
             return self.create(name, value, expires_at_ms)
+        return self._set_over(key, name, value, expires_at_ms, keep_ttl=keep_ttl)
+
+    def _set_over(
+        self, key: Key, name: bytes, value: bytes, expires_at_ms: int | None, *, keep_ttl: bool
+    ) -> Key:
         old = key.value
         if type(old) is not bytes:
             if keep_ttl:
@@ -354,7 +379,7 @@ class Database:
             return
         for at in range(1, len(argv), 2):
             name = argv[at]
-            self.set_string(name, argv[at + 1])
+            self.put_string(name, argv[at + 1])
             self.signal(name, b"set", STRING)
 
     def _look_at(self, argv: list[bytes], found: list[Key], olds: list[bytes]) -> bool:
@@ -412,6 +437,41 @@ class Database:
         else:
             self.keyspace.put_part(key, offset, part)
         return length
+
+    def add_string(self, name: bytes, value: bytes, added: object = None) -> None:
+        """`create` without expiry, for callers that do not need the key: a small one is packed at
+        once. A client that waits for the name needs a key."""
+        keyspace, space = self.keyspace, self.space
+        key_id: Any = keyspace.next_id  # (an object, so that compiled code makes one)
+        if (
+            not keyspace.packs_at_once(key_id)
+            or self.awaited
+            or len(value) > LONGEST_STRING
+            or len(name) > LONGEST
+        ):
+            self.create(name, value, added=added)
+            return
+        size: int = space.packed_keys().put(name, key_id, KIND_STRING, keyspace.now_s, None, value)
+        keyspace.added_packed(space, key_id, name, size)
+        keyspace.add_new_string(space, space.id, key_id, name, value)
+        self.notify(name, b"new", NEW)
+
+    def add_hash(self, argv: list[bytes]) -> int:
+        """A new hash, packed at once, with the fields and values that follow its name in the
+        arguments of HSET. Returns the number of fields; 0 if the hash is not small, or a client
+        waits for the name: then nothing was done."""
+        keyspace, space, name = self.keyspace, self.space, argv[1]
+        key_id: Any = keyspace.next_id
+        if not keyspace.packs_at_once(key_id) or self.awaited:
+            return 0
+        size: int = space.packed_keys().put_hash(argv, key_id, keyspace.now_s)
+        if not size:
+            return 0
+        keyspace.added_packed(space, key_id, name, size)
+        keyspace.add_new_key(space, space.id, "hash", key_id, name)
+        keyspace.add_new_fields(key_id, argv)
+        self.notify(name, b"new", NEW)
+        return (len(argv) - 2) // 2
 
     def create(
         self,

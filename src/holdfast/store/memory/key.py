@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from holdfast.store.memory.packed_keys import SLOT_BYTES
+from holdfast.store.memory.packed_keys import SLOT_BYTES, PackedKeys
 from holdfast.store.values.registry import TYPE_NAMES, Value, nbytes_of
 
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
@@ -50,10 +50,6 @@ class Key:
     @property
     def nbytes(self) -> int:
         return KEY_OVERHEAD + len(self.name) + nbytes_of(self.value)
-
-
-def id_of(key: Key) -> int:
-    return key.id
 
 
 class FollowedKey(Key):
@@ -104,6 +100,13 @@ class Space:
     def packed_bytes(self) -> int:
         packed = self.packed
         return 0 if packed is None else packed.nbytes + len(packed) * SLOT_BYTES
+
+    def packed_keys(self) -> Any:
+        """The table of packed keys, which is made for the first of them."""
+        packed = self.packed
+        if packed is None:
+            packed = self.packed = PackedKeys()
+        return packed
 
     def in_memory(self) -> list[Key]:
         """Without packed keys."""

@@ -33,7 +33,7 @@ from holdfast.store.memory.key import NOT_LOADED, Key, Space
 from holdfast.store.memory.lazy_free import Freeing
 from holdfast.store.memory.lfu import Frequencies
 from holdfast.store.memory.loads import Load, Loads, NotLoadedError
-from holdfast.store.memory.packed_keys import LONGEST, SLOT_BYTES, Packed, PackedKeys
+from holdfast.store.memory.packed_keys import LONGEST, SLOT_BYTES, Packed
 from holdfast.store.memory.packing import body_of, value_of
 from holdfast.store.memory.renamed import Renamed
 from holdfast.store.memory.string_parts import edit
@@ -502,6 +502,23 @@ class Keyspace(ChangeLog):
 
     # -- packed keys --------------------------------------------------------------------------
 
+    def packs_at_once(self, key_id: int) -> bool:
+        """Whether a new key is packed at once, if it is small. Not while a script runs, because the
+        undo steps of a script have keys. Not where no fold reads the keys."""
+        return (
+            self.may_pack
+            and self.joins_elements
+            and self.undo is None
+            and self.fold_state.packs(key_id)
+        )
+
+    def added_packed(self, space: Space, key_id: int, name: bytes, size: int) -> None:
+        """A new key was packed, in a record of this size."""
+        self.next_id = key_id + 1
+        self.used_bytes += size + SLOT_BYTES
+        space.cold += 1
+        self.fold_state.note_packed(key_id, space, name)
+
     def pack(self, key: Key) -> None:
         """Keep a key that the file has, and that is small, as bytes. It must be in memory."""
         body = body_of(key.value)
@@ -509,10 +526,9 @@ class Keyspace(ChangeLog):
         if body is None or len(name) > LONGEST:
             return
         space, expires_at_ms = key.space, key.expires_at_ms
-        packed = space.packed
-        if packed is None:
-            packed = space.packed = PackedKeys()
-        size: int = packed.put(name, key.id, body[0], key.accessed_s, expires_at_ms, body[1])
+        size: int = space.packed_keys().put(
+            name, key.id, body[0], key.accessed_s, expires_at_ms, body[1]
+        )
         nbytes = key.nbytes
         del space.keys[name]
         self.used_bytes += size + SLOT_BYTES - nbytes
@@ -543,19 +559,33 @@ class Keyspace(ChangeLog):
         self.used_bytes -= before - packed.nbytes + SLOT_BYTES
         space.cold -= 1
         self.attach(key)
+        if key_id >= self.fold_state.folded_below_id:
+            self._revive(key)
         if expires_at_ms is not None:
             self.expiring.push(key)
         return key
 
+    def _revive(self, key: Key) -> None:
+        """A key that was packed when it was made is an object from now on, and the tables lack it.
+        The running pass or the next one reads the object."""
+        state, value = self.fold_state, key.value
+        if isinstance(value, Ordered):
+            elements: Ordered[Any] = value  # (so that compiled code knows its attributes)
+            elements.is_read_whole = True
+        else:
+            is_next = key.id >= state.whole_from_id
+            key.dirty_in_fold = state.next_fold if is_next else state.next_fold - 1
+        state.revive(key.id, key)
+
     def forget_packed(self, most: int, samples: int, before_s: int) -> int:
-        """Forget packed keys that were not used since a time (see PackedKeys); how many. The file
-        has them."""
-        count = 0
+        """Forget packed keys that the file has, and that were not used since a time (see
+        PackedKeys); how many."""
+        count, below_id = 0, self.fold_state.folded_below_id
         for database in self.databases:
             space = database.space
             if space.packed is not None and count < most:
                 before = space.packed_bytes
-                count += space.packed.forget(most - count, samples, before_s)
+                count += space.packed.forget(most - count, samples, before_s, below_id)
                 self.used_bytes -= before - space.packed_bytes
         self.forgotten += count
         return count
@@ -603,4 +633,5 @@ class Keyspace(ChangeLog):
         state = self.fold_state
         living = sum(len(database.space.keys) for database in self.databases)
         if len(state.created) > 2 * living + 10_000:
-            state.created = [key for key in state.created if key.is_attached]
+            keys = [key for key in state.created if isinstance(key, Key)]  # all are
+            state.created = [key for key in keys if key.is_attached]

@@ -1,12 +1,13 @@
 """Which keys are packed, and their values as bytes (see packed_keys.py).
 
-The fold packs new keys when their pass has ended, because the tables have all of them then. Keys
-that changed meanwhile stay as they are, and so do those that a client has used and unpacked.
+Small strings and hashes are packed when they are made (`Database.add_string`). The fold packs
+other new keys when their pass has ended, because the tables have all of them then. Keys that
+changed meanwhile stay as they are, and so do those that a client has used and unpacked.
 """
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.store.memory.packed_keys import LONGEST, STRING
+from holdfast.store.memory.packed_keys import HASH, LONGEST, STRING
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
 from holdfast.store.values.packed_form import decode, encode
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 LONGEST_STRING: Final = 1024  # bytes; of longer ones the objects around them are a small part
 LIST: Final = 1
-HASH: Final = 2
 SET: Final = 3
 ZSET: Final = 4
 KINDS: Final = ("string", "list", "hash", "set", "zset")

@@ -4,14 +4,18 @@ come, go and move from one to the other."""
 import random
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from holdfast.store.change.ops import FIRST_ID
-from holdfast.store.memory.key import Key, Space, id_of
+from holdfast.store.memory.key import Key, Space
 from holdfast.store.memory.liveness import is_live
+from holdfast.store.memory.packing import KINDS
 
 if TYPE_CHECKING:
     from holdfast.store.memory.keyspace import Keyspace
+
+id_of: Final = attrgetter("id")
 
 MOST_IDS_PASSED = 1000  # by one call of SCAN that finds nothing; about a millisecond
 
@@ -80,14 +84,62 @@ def walk(
                     expired.append(name)
         limit -= len(rows)
     if limit > 0:
-        created = state.created
-        start = bisect_right(created, after_id, key=id_of)
-        for key in created[start : start + limit]:
-            after_id = key.id
-            _add(key, space, found, expired, keyspace)
-        if start + limit >= len(created):
-            after_id = 0
+        after_id = _walk_created(keyspace, space, after_id, limit, found, expired)
     return after_id, found
+
+
+def _walk_created(
+    keyspace: "Keyspace",
+    space: Space,
+    after_id: int,
+    limit: int,
+    found: Found,
+    expired: list[bytes] | None,
+) -> int:
+    """The part of a walk that goes over keys which the tables lack. Returns as `walk`."""
+    created = keyspace.fold_state.created
+    at = max(bisect_right(created, after_id, key=id_of) - 1, 0)  # it may have ids behind its first
+    while at < len(created):
+        entry = created[at]
+        if isinstance(entry, Key):
+            if entry.id > after_id:
+                after_id = entry.id
+                limit -= 1
+                _add(entry, space, found, expired, keyspace)
+        else:
+            start = max(after_id + 1 - entry.id, 0)
+            names = entry.names[start : start + limit]
+            for name in names:
+                after_id = entry.id + start
+                start += 1
+                _add_packed(entry.space, after_id, name, space, found, expired, keyspace)
+            limit -= len(names)
+            if start < len(entry.names):
+                return after_id
+        at += 1
+        if limit <= 0 and at < len(created):
+            return after_id
+    return 0
+
+
+def _add_packed(
+    packed_in: Space,
+    key_id: int,
+    name: bytes,
+    space: Space,
+    found: Found,
+    expired: list[bytes] | None,
+    keyspace: "Keyspace",
+) -> None:
+    """Add a key that was packed when it was made."""
+    if packed_in is space and space.packed is not None:
+        row = space.packed.row(name)
+        if row is not None and row[0] == key_id:
+            found.append((name, KINDS[row[1]]))  # it does not expire
+            return
+    key = keyspace.fold_state.revived_key(key_id)
+    if key is not None:
+        _add(key, space, found, expired, keyspace)
 
 
 def names(keyspace: "Keyspace", space: Space) -> Iterator[bytes]:
