@@ -53,6 +53,31 @@ def test_keys_that_were_flushed_before_a_pass_are_never_written(store: FileStore
     assert store.keyspace.databases[0].find(b"new2") is not None
 
 
+@pytest.mark.source_only
+def test_the_wal_stays_small_while_the_end_removes_what_was_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice changes pages that the slices before it have changed."""
+    monkeypatch.setattr(fold, "SLICE_ROWS", 10)
+    monkeypatch.setattr("holdfast.store.store.CHECKPOINT_PAGES", 50)
+    store = FileStore(tmp_path / "a.db")
+    fill(store, 3000)
+    store.fold()
+    flush(store)
+    store.sync_and_checkpoint()
+    pages: list[int] = []
+    step = store.folding.step
+
+    def counted() -> bool:
+        pages.append(store.wal_pages)
+        return step()
+
+    monkeypatch.setattr(store.folding, "step", counted)
+    store.close()
+    assert len(pages) > 300
+    assert max(pages[2:]) < 300  # 1800 without copies
+
+
 def test_keys_of_other_databases_and_of_exchanged_ones_are(store: FileStore) -> None:
     one, two = store.keyspace.databases[:2]
     one.set_string(b"a", b"v")
