@@ -68,7 +68,7 @@ GROUPS = {
         server/sessions: session session_host bounded_session
         server/net: wire_connection
         server/dispatch: lookup invoke
-        server/core: admission engine turn blocking loading
+        server/core: admission engine turn blocking loading short_requests
         server/replica: position primary_session
         server/primary: backlog propagation effect_log
         server/scripts: script_command script_cache scripts

@@ -4,6 +4,7 @@ The file is long because it has two stores with the same methods: one in memory,
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import thread_time
@@ -62,6 +63,7 @@ MOST_SLICES = 16
 # turns, the longer they may take, so that the work of a steady load is spread evenly over its
 # turns.
 SLICES_S = 0.001
+FOREVER_S = 1e9
 OWED_SLICES = 16  # each time so many are left over, a turn may take `SLICES_S` longer
 
 CHECKPOINT_PAGES = 16384  # 64 MB of WAL
@@ -72,6 +74,11 @@ MOST_ROOM_SLICES = 64
 # From so many left-over slices on, each turn folds as much as it adds. So the journal does not grow
 # without end under a load that is too fast for the fold.
 MOST_OWED_SLICES = 4000
+
+
+def never() -> bool:
+    """For `is_awaited`: nobody waits."""
+    return False
 
 
 class MemoryStore:
@@ -124,7 +131,8 @@ class MemoryStore:
 
     has_work_waiting = False
 
-    def keep_up(self, new_ops: int) -> None: ...
+    def keep_up(self, new_ops: int, is_awaited: Callable[[], bool] = never) -> bool:
+        return False
 
     def make_room(self) -> bool:
         return False
@@ -151,6 +159,9 @@ class FileStore:
     life: Life | None = None  # of an active-active server
     _used_bytes_before = 0  # when `make_room` last ran
     _owed_slices = 0  # slices of the fold that earlier turns did not do
+    _parts = 0  # of the slice that is done next
+    # What `keep_up` has left while it pauses: parts of slices, and CPU time for them.
+    _paused = (0, 0.0)
 
     def __init__(
         self,
@@ -315,21 +326,42 @@ class FileStore:
         server folds without `keep_up`."""
         return self._owed_slices if self.folding.is_behind else 0
 
-    def keep_up(self, new_ops: int) -> None:
-        """If the fold is behind, do some slices, in proportion to the operations of this turn."""
+    def keep_up(self, new_ops: int, is_awaited: Callable[[], bool] = never) -> bool:
+        """If the fold is behind, do some slices, in proportion to the operations of this turn.
+        Returns True if it pauses because a client waits; the next call goes on."""
         folding = self.folding
-        due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
-        is_flooded = due > MOST_SLICES and self._owed_slices > MOST_OWED_SLICES
-        self._owed_slices += due
-        until_s = thread_time() + SLICES_S * (1 + self._owed_slices / OWED_SLICES)
-        for _ in range(min(due if is_flooded else MOST_SLICES, self._owed_slices)):
+        parts, left_s = self._paused
+        if parts:
+            if new_ops:
+                self._owed_slices += (1 + new_ops // OPS_PER_SLICE) * folding.urgency
+        else:
+            due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
+            is_flooded = due > MOST_SLICES and self._owed_slices > MOST_OWED_SLICES
+            self._owed_slices += due
+            slices = min(due if is_flooded else MOST_SLICES, self._owed_slices)
+            parts = slices * folding.parts_of_slice
+            left_s = SLICES_S * (1 + self._owed_slices / OWED_SLICES)
+            if is_flooded:
+                left_s = FOREVER_S
+        self._paused = (0, 0.0)
+        until_s = thread_time() + left_s
+        while parts > 0:
+            parts -= 1
             if not folding.is_behind:
                 self._owed_slices = 0
-                return
+                return False
             folding.step()
-            self._owed_slices -= 1
-            if not is_flooded and thread_time() >= until_s:
-                return
+            self._parts += 1
+            if self._parts >= folding.parts_of_slice:
+                self._parts = 0
+                self._owed_slices -= 1
+            left_s = until_s - thread_time()
+            if left_s <= 0:
+                return False
+            if is_awaited():
+                self._paused = (parts, left_s)
+                return parts > 0
+        return False
 
     @property
     def may_fold(self) -> bool:

@@ -1,5 +1,6 @@
 """The fold keeps pace with the writes, and no client waits long for it, however large a burst."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -210,4 +211,37 @@ def test_jobs_that_come_and_go_make_few_passes(tmp_path: Path) -> None:
     write(opened, many)
     is_behind.append(opened.folding.is_behind)
     assert is_behind == [False, True]
+    opened.abandon()
+
+
+@pytest.mark.parametrize("owed", [store.OWED_SLICES * 8, store.MOST_OWED_SLICES + 1])
+def test_the_fold_pauses_between_two_slices_while_a_client_waits_and_does_as_many(
+    tmp_path: Path, steps: list[Fold], owed: int
+) -> None:
+    done = []
+    askings: dict[str, Callable[[], bool]] = {"a.db": lambda: False, "b.db": lambda: True}
+    for name, is_awaited in askings.items():
+        opened = behind(tmp_path / name)
+        opened._owed_slices = owed
+        steps.clear()
+        pauses = 0
+        while opened.keep_up(0 if pauses else 10_000, is_awaited):
+            pauses += 1
+            assert len(steps) == pauses
+        done.append((len(steps), opened.owed_slices))
+        assert pauses == (len(steps) - 1 if is_awaited() else 0)
+        opened.abandon()
+    assert done[0] == done[1]
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_a_slice_may_have_parts(tmp_path: Path, steps: list[Fold], parts: int) -> None:
+    opened = behind(tmp_path / "a.db")
+    opened.folding.parts_of_slice = parts
+    opened._owed_slices = store.MOST_OWED_SLICES  # which gives all the time that a turn may take
+    before, due = opened.owed_slices, (1 + 1000 // store.OPS_PER_SLICE) * opened.folding.urgency
+    steps.clear()
+    opened.keep_up(1000)
+    assert len(steps) == parts * MOST_SLICES
+    assert opened.owed_slices == before + due - MOST_SLICES
     opened.abandon()

@@ -60,6 +60,7 @@ class Cron:
         if not engine.runs_cron:
             return
         self._ticks += 1
+        engine.has_long_turns, engine.had_long_turn = engine.had_long_turn, False
         engine.refresh_clock()
         engine.now_s = engine.clock.monotonic_s()
         once_a_second = self._ticks % 10 == 0

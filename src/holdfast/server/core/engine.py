@@ -24,6 +24,7 @@ from holdfast.server.core.admission import Admission, queue
 from holdfast.server.core.blocking import Blocking
 from holdfast.server.core.loading import Loading
 from holdfast.server.core.saving import Saving
+from holdfast.server.core.short_requests import ShortRequests
 from holdfast.server.core.shutdown import Shutdown
 from holdfast.server.core.turn import Turn
 from holdfast.server.core.users import Users
@@ -71,6 +72,9 @@ ROUND_NS: Final = 10_000_000
 # So few commands take too little time to make the cached time wrong. (To read the clock takes half
 # as long as a command.)
 FEW_COMMANDS: Final = 16
+# While a client with a short request waits, a turn ends after this time. So often it is asked
+# whether one does; and after this time a turn counts as long.
+LOOK_NS: Final = 250_000
 
 
 class Engine(SessionHost):
@@ -89,6 +93,11 @@ class Engine(SessionHost):
         self.turn = Turn(store, self.outgoing, config.appendfsync)
         self.turn.run_commands = self._run_commands
         self.turn.on_failure = self._storage_failed
+        self.turn.is_awaited = self.is_awaited
+        self.short_requests = ShortRequests()
+        self.had_long_turn = False  # since the last tick
+        self.cuts = 0  # turns that ended early because of short requests
+        self._ran_short_alone = False  # the last turn
         self.saving = Saving(store, self.turn, clock)
         # For INFO and similar commands.
         self.meter = Meter(clock)
@@ -169,10 +178,18 @@ class Engine(SessionHost):
             self.refresh_clock()
             began_ns = self._now_ns()
             left_of_round = len(runnable)
+            left_of_first, self.run_first = self.run_first, 0
+            may_run_short_alone, self._ran_short_alone = not self._ran_short_alone, False
+            look_at_ns = LOOK_NS
+            only_first = self.turn.is_paused
             while runnable:
+                if only_first and left_of_first <= 0:
+                    self.turn.is_cut = True
+                    return True
                 session = runnable.popleft()
                 session.is_runnable = False
                 left_of_round -= 1
+                left_of_first -= 1
                 try:
                     if session.proceed():
                         self.make_runnable(session)
@@ -181,11 +198,26 @@ class Engine(SessionHost):
                     session.abort()
                 if runnable:
                     elapsed_ns = self._now_ns() - began_ns
+                    if left_of_first == 0 and may_run_short_alone:
+                        self._ran_short_alone = self.turn.is_cut = True
+                        self.cuts += 1
+                        return True  # replies to short requests leave before the others run
+                    if elapsed_ns >= look_at_ns and left_of_first < 0:
+                        self.had_long_turn = True
+                        if self.has_long_turns and self.is_awaited():
+                            self.turn.is_cut = True
+                            self.cuts += 1
+                            return True
+                        look_at_ns = elapsed_ns + LOOK_NS
                     if elapsed_ns >= (ROUND_NS if left_of_round > 0 else TURN_NS):
                         return True
         finally:
             self._is_running = False
         return False
+
+    def is_awaited(self) -> bool:
+        """Whether a client with a short request waits for the end of the turn."""
+        return self.run_first > 0 or self.short_requests.is_ready()
 
     def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
         """Run commands in order, until the share of the session is used up or a command waits. The

@@ -39,6 +39,9 @@ CHECKPOINT_PAGES = 16384
 FEW_PAGES = 256
 MOST_ROUNDS = 5  # of a checkpoint: on a slow disk, each round may leave as many pages again
 
+# While turns end early because of short requests, the fold follows after so many operations.
+PUT_OFF_OPS = 800
+
 # If the disk usually syncs faster than this, the loop waits for it: to hand the sync to a thread
 # and back costs more time than it saves. See decision 3.
 SYNC_HERE_BELOW_S = 0.001
@@ -112,12 +115,18 @@ class Turn(TurnSchedule):
         self._flying: Batch = []  # replies that wait for the sync that runs
         self.sync_times = Histogram()
         self.checkpoints = 0
+        # The engine ended this turn early, so that a short request need not wait for it.
+        self.is_cut = False
+        # Short requests run before `tidy` begins, or between two of its slices. Other commands wait
+        # until it ends: else the fold would fall behind.
+        self.is_paused = False
         self.must_sync = False  # a client wants to know that this turn's writes are on disk
         self.refuses_writes = False  # the engine refuses writes: nothing can be committed
         self._fold_error = ""  # while it is set, the fold waits
         self._complaints: dict[str, int] = {}  # by sentence: for how many retries it is not logged
         self._fatal: CommandError | None = None  # after a failed sync: the answer to everything
         # The engine, which is built after the turn, sets these.
+        self.is_awaited: Callable[[], bool] = lambda: False  # a short request waits
         self.run_commands: Callable[[], bool] = lambda: False  # whether commands are left
         self.on_commit: Callable[[], None] | None = None  # before the replies of the batch leave
         self.on_batch: Callable[[], None] | None = None  # the same, also in the middle of a turn
@@ -135,6 +144,7 @@ class Turn(TurnSchedule):
     async def drain(self) -> None:
         """Wait until all commands that have arrived have run, and all replies that wait for the
         disk have left."""
+        self.is_paused = False  # nothing waits for `tidy` here
         while self._end():
             pass
         while self._in_flight or self._busy_since_s:
@@ -228,6 +238,7 @@ class Turn(TurnSchedule):
                 return
 
     def _end(self) -> bool:
+        self.is_cut = False
         try:
             is_more = self.run_commands()
         finally:
@@ -239,21 +250,36 @@ class Turn(TurnSchedule):
             self._new_ops = 0
         elif self._loop is None:
             self.tidy()
-        elif not self._is_tidying:
+        elif not self._is_tidying and not (self.is_cut and self._new_ops < PUT_OFF_OPS):
             # After the loop has sent the replies, so that clients can continue.
             self._is_tidying = True
             self._loop.call_soon(self.tidy)
         return is_more
 
     def tidy(self) -> None:
-        self._is_tidying = False
+        if self._loop is not None and not self.is_paused and self.is_awaited():
+            self._pause()
+            return
+        self._is_tidying = self.is_paused = False
         if self.may_fold:
             try:
-                self._store.keep_up(self._new_ops)
+                if self._store.keep_up(self._new_ops, self.is_awaited) and self._loop is not None:
+                    self._pause()
                 self._new_ops = 0
                 self._store.make_room()
             except StorageError as error:
                 self.fold_failed(error)
+
+    def _pause(self) -> None:
+        """Let `tidy` go on when sockets were read and short requests have run."""
+        assert self._loop is not None
+        self.is_paused = self._is_tidying = True
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """The loop has read sockets before this. It runs what they brought before `tidy`."""
+        if self._loop is not None:
+            self._loop.call_soon(self.tidy)
 
     def commit_early(self) -> None:
         """Commit the changes of this turn so far. Raises StorageError."""

@@ -18,6 +18,9 @@ LINK_BULK_BYTES: Final = 512 << 20  # the limits of links are the default limits
 LINK_INPUT_BYTES: Final = 1 << 30
 UNAUTHENTICATED_INPUT_BYTES: Final = 1 << 20  # as redis-server
 CLOSED_BY_CLIENT: Final = "it has closed the connection"
+# The requests of a client are short if no more commands and bytes than these come at once.
+SHORT_COMMANDS: Final = 2
+SHORT_BYTES: Final = 1024
 SHARE_BYTES: Final = 16 * 1024  # of a client, before the next one; redis-server reads as many
 AHEAD_BYTES: Final = 128 * 1024  # if more bytes have come and not run, the socket is not read
 
@@ -47,6 +50,7 @@ class Connection(Wire):
         "_has_ended",
         "_is_forgotten",
         "_is_lost",
+        "_is_watched",
         "_later",
         "_parser",
         "_transport",
@@ -76,6 +80,7 @@ class Connection(Wire):
         self._is_lost = False  # the client can receive no more bytes
         self._why_lost = ""
         self._is_forgotten = False  # the session is disconnected
+        self._is_watched = False  # by `ShortRequests`
 
     # -- from the socket ----------------------------------------------------------------------
 
@@ -150,7 +155,10 @@ class Connection(Wire):
                 session.abort()
             return
         if not session.is_runnable:
-            self._engine.make_runnable(session)
+            if session.is_short and self._engine.has_long_turns and len(data) <= SHORT_BYTES:
+                self._engine.make_runnable_first(session)
+            else:
+                self._engine.make_runnable(session)
         if self._unread_bytes > AHEAD_BYTES:
             self.pause_reading()
 
@@ -196,9 +204,22 @@ class Connection(Wire):
         parser.authenticated = not session.modes & NEEDS_AUTH
         argvs = parser.feed(b"" if parser.held else self._share())
         if argvs:
+            is_short = session.is_short = len(argvs) <= SHORT_COMMANDS
+            if is_short != self._is_watched:
+                self._watch(is_short)
             engine.receive(session, argvs)
         elif session.kind == LINK:
             engine.primary.heard(session)
+
+    def _watch(self, is_short: bool) -> None:
+        """Let short requests of this client end the turns of others early, while those are long."""
+        engine = self._engine
+        if not is_short:
+            self._is_watched = False
+            engine.short_requests.forget(self.session.fd)
+        elif engine.has_long_turns and not self._is_lost:
+            self._is_watched = True
+            engine.short_requests.watch(self.session.fd)
 
     def _share(self) -> bytes:
         """The next bytes for the parser."""
@@ -265,6 +286,8 @@ class Connection(Wire):
         if self._is_lost:
             return
         self._is_lost = self._has_ended = True
+        if self._is_watched:
+            self._watch(False)
         self._why_lost = str(exc or CLOSED_BY_CLIENT)
         session = self.session
         will_run = session.is_runnable or session.load_state == IS_LOADING

@@ -139,6 +139,7 @@ class Session(Context):
         "in_exec",
         "is_local",
         "is_runnable",
+        "is_short",
         "kind",
         "last_active_s",
         "last_command",
@@ -198,6 +199,7 @@ class Session(Context):
         self.load_state = NOTHING_TO_LOAD
         self.backlog: deque[list[bytes]] = deque()  # commands that arrived and have not run
         self.is_runnable = False  # it is in the host's queue
+        self.is_short = False  # the client sends only a command or two at a time
         self.closing = False
         self.is_local = True
         self.created_s = self.last_active_s = host.clock.monotonic_s()

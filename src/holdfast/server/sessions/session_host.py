@@ -27,6 +27,9 @@ class SessionHost:
         self.default_user: User  # the user of sessions that have not signed in
         self.sessions: dict[int, Session] = {}  # all connected sessions, by id
         self.runnable: deque[Session] = deque()  # sessions with commands to run, the next one first
+        self.run_first = 0  # so many of them have a short request and run before the others
+        # Whether turns take long, so that clients with short requests have to run first.
+        self.has_long_turns = False
         # The session of the running command, if `Admission` has checked it.
         self.running: Session | None = None
         self.now_s = clock.monotonic_s()  # at the last tick: exact enough for idle times
@@ -49,6 +52,14 @@ class SessionHost:
             self.runnable.append(session)
             if not self.outgoing.is_scheduled:
                 self.outgoing.schedule()
+
+    def make_runnable_first(self, session: Session) -> None:
+        """Let a short request run at the begin of the turn."""
+        session.is_runnable = True
+        self.runnable.appendleft(session)
+        self.run_first += 1
+        if not self.outgoing.is_scheduled:
+            self.outgoing.schedule()
 
     # -- what the engine does -----------------------------------------------------------------
 

@@ -122,12 +122,13 @@ class Fold:
         self._is_next_aged = False  # a pass is due, because of the age of a batch
         self._share_by_age = 0.0  # of the pass, which should be done by now
         self.slices = 0
+        self.parts_of_slice = 1  # more while clients with short requests wait
         self.pending_ops = 0  # not yet taken by a pass
         self.pending_bytes = 0
         self._pass_ops = 0
         self._pass_done_ops = 0
         self._ops_per_row = 0.0
-        self._pass_slices = 0  # of the running pass, so far
+        self._pass_slices = 0.0  # of the running pass, so far
         self._slices_per_op = SLICES_PER_OP
         self._new_key_rows = FEW_NEW_KEY_ROWS
         first = connection.execute("SELECT min(lsn) FROM journal").get
@@ -266,7 +267,7 @@ class Fold:
                     return False
                 self._pass = self._run_pass()
             self.slices += 1
-            self._pass_slices += 1
+            self._pass_slices += 1 / self.parts_of_slice
             next(self._pass)
         except StopIteration:
             self._pass = None
@@ -290,7 +291,7 @@ class Fold:
         batches, self._batches = self._batches, []
         rows = self._rows_in_pass = self._rows
         self._rows = ChangedRows()
-        self._pass_ops, self._pass_done_ops, self._pass_slices = self.pending_ops, 0, 0
+        self._pass_ops, self._pass_done_ops, self._pass_slices = self.pending_ops, 0, 0.0
         self.pending_ops = self.pending_bytes = 0
         self._pass_since_s, self._pending_since_s = self._pending_since_s, None
         self._is_next_aged, self._share_by_age = False, 0.0
@@ -310,7 +311,7 @@ class Fold:
             self._ops_per_row = self._pass_ops / (rows.count + rows.new_keys + 3 * new.count or 1)
             yield from self._write(rows, dead, first_new_id)
             yield from self._write_packed(new, shown, never_lived, first_new_id)
-            for count in self._keys.write_names(SLICE_ROWS, SLICE_BYTES):
+            for count in self._keys.write_names(self._slice_rows, SLICE_BYTES):
                 self._pass_done_ops += int(count * self._ops_per_row)
                 yield
             if rows.has(SPACES):
@@ -451,7 +452,7 @@ class Fold:
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
         parts: list[tuple[int, Rows]] = []  # of the slice, by table
         slice_rows = slice_bytes = 0
-        most_rows, most_bytes = SLICE_ROWS, SLICE_BYTES  # (as globals they would be looked up)
+        most_rows, most_bytes = self._slice_rows(), SLICE_BYTES  # (globals would be looked up)
         for table in ROWS:
             for some in rows.in_order(table, never_written if table == KEYS else dead):
                 values = some.values
@@ -482,9 +483,13 @@ class Fold:
                         self._pass_done_ops += int(written * self._ops_per_row)
                         parts, slice_rows, slice_bytes = [], 0, 0
                         yield
+                        most_rows = self._slice_rows()
         if parts:
             self._write_slice(parts)
             yield
+
+    def _slice_rows(self) -> int:
+        return SLICE_ROWS // self.parts_of_slice or 1
 
     def _write_slice(self, parts: list[tuple[int, Rows]]) -> None:
         with self._connection:

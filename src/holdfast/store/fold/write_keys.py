@@ -5,7 +5,7 @@ wrote them as they come would change about one page of the table for each: 8 µs
 their own order, neighbours share a page: 2.4 µs.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import apsw
@@ -88,16 +88,16 @@ class KeyRows:
             noted = self._names[space] = SortedNames()
         noted.add(names, ids)
 
-    def write_names(self, most_rows: int, most_bytes: int) -> Generator[int]:
-        """Write the names that were noted, in slices. Yields how many were written. (A name may
-        have two keys until the next pass, because some rows are as old as their batch and others as
-        new as memory.)"""
+    def write_names(self, most_rows: Callable[[], int], most_bytes: int) -> Generator[int]:
+        """Write the names that were noted, in slices. Yields how many were written. `most_rows` is
+        asked before each slice. (A name may have two keys until the next pass, because some rows
+        are as old as their batch and others as new as memory.)"""
         for space, noted in self._names.items():
             for names, ids in noted.take():
                 yield 0
                 start = 0
                 while start < len(names):
-                    some = names[start : start + most_rows]
+                    some = names[start : start + most_rows()]
                     if sum([len(name) for name in some]) > most_bytes:
                         some = _first(some, most_bytes)
                     end = start + len(some)
