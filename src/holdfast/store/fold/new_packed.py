@@ -5,7 +5,7 @@ A client may use such a key meanwhile. It is an object from then on, a revived k
 writes it as it writes other new keys (collect.py).
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import apsw
@@ -19,24 +19,29 @@ from holdfast.store.memory.key import Key, Space
 from holdfast.store.memory.keyspace import Keyspace
 
 SLICE_ENTRIES: Final = 10_000  # that are looked at in one slice, without their values
-SLICE_KEYS: Final = 500
-SLICE_ROWS: Final = 1000  # of a key one, and one for its string or each of its fields
+ROWS_OF_KEY: Final = 2  # of a small key: one, and one for its string or each of its fields
 SLICE_BYTES: Final = 256 * 1024
 NO_TIMES: Final[list[int]] = []
 
 
 class NewPackedKeys:
     """Those of one pass. `count` is their number, `revived` has those that became objects after
-    `begin`."""
+    `begin`. `slice_rows` tells the size of the next slice: it is smaller while a client waits."""
 
     def __init__(
-        self, connection: apsw.Connection, keys: KeyRows, keyspace: Keyspace, first_new_id: int
+        self,
+        connection: apsw.Connection,
+        keys: KeyRows,
+        keyspace: Keyspace,
+        first_new_id: int,
+        slice_rows: Callable[[], int],
     ) -> None:
         self._connection = connection
         self._execute = connection.cursor().execute
         self._keys = keys
         self._keyspace = keyspace
         self._first_new_id = first_new_id
+        self._slice_rows = slice_rows
         self._runs: dict[int, list[PackedNames]] = {}  # by space
         self._known: dict[int, Key] = {}  # revived before, by id
         self.count = 0
@@ -98,7 +103,9 @@ class NewPackedKeys:
                 if packed is None:  # the space was flushed, and its memory is free
                     never_lived.update(range(run.id + at, run.id + count))
                     break
-                end, *read = packed.read_new(run.names, run.id, at, SLICE_ROWS, SLICE_BYTES)
+                most_keys = self._slice_rows()
+                most_rows = ROWS_OF_KEY * most_keys
+                end, *read = packed.read_new(run.names, run.id, at, most_rows, SLICE_BYTES)
                 self._note_missing(read.pop(), never_lived)
                 if seen:
                     for column, more in zip(columns, read, strict=True):
@@ -107,7 +114,7 @@ class NewPackedKeys:
                     columns = read
                 seen += end - at
                 at = end
-                if seen >= SLICE_KEYS or at < count:
+                if seen >= most_keys or at < count:
                     yield self._write_slice(space.id, columns)
                     seen = 0
         if seen:
