@@ -300,9 +300,7 @@ class Fold:
         self._weigh_new_keys()
         keyspace.begin_fold()
         self._keys.begin_pass()
-        new = NewPackedKeys(
-            self._connection, self._keys, keyspace, first_new_id, self._slice_rows
-        )
+        new = NewPackedKeys(self._connection, self._keys, keyspace, first_new_id, self._slice_rows)
         try:
             never_lived = yield from self._collect(rows, first_new_id, new)
             shown = self._spaces_shown(rows)
