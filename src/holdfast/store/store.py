@@ -29,12 +29,12 @@ from holdfast.store.file.opening import (
 from holdfast.store.file.tables import Tables
 from holdfast.store.file.wal import wal_path
 from holdfast.store.fold.fold import Fold
-from holdfast.store.fold.new_keys import NewKeys, doubled_name
 from holdfast.store.memory.eviction import Eviction
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.recovery import recover
 
 if TYPE_CHECKING:
+    from holdfast.store.fold.new_keys import NewKeys
     from holdfast.store.replicated.adoption import Adoption
 
 log = logging.getLogger(__name__)
@@ -374,7 +374,7 @@ class FileStore:
     def fold(self) -> None:
         self.folding.run()
 
-    def write_new(self, keys: NewKeys, *, is_last: bool = False) -> None:
+    def write_new(self, keys: "NewKeys", *, is_last: bool = False) -> None:
         """Write new keys to the tables, in a file that no server uses, and after the last ones the
         names of all; `reload` shows them. Raises StorageError: after that the store can only be
         closed by `abandon`."""
@@ -388,6 +388,8 @@ class FileStore:
     def doubled_name(self) -> tuple[int, bytes] | None:
         """The space and the name of two keys with the same name, which only `write_new` can create.
         Raises StorageError."""
+        from holdfast.store.fold.new_keys import doubled_name
+
         try:
             return doubled_name(self._connection)
         except apsw.Error as error:

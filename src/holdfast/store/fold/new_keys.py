@@ -10,7 +10,7 @@ each takes longer than to write it. `doubled_name` looks for such names at the e
 """
 
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -18,8 +18,10 @@ from holdfast.store.change.fold_state import LARGE
 from holdfast.store.change.ops import HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS
 from holdfast.store.file.tables import put_columns, put_expiring_keys_sql, put_strings_sql
 from holdfast.store.fold.write_keys import COUNT_KEYS
-from holdfast.store.rdb.plain import Plain
 from holdfast.store.values.insertion_order import FIRST_ORDINAL
+
+if TYPE_CHECKING:
+    from holdfast.store.rdb.plain import Plain
 
 OBJECT_BYTES: Final = 200  # that a key or an element takes here, besides its own bytes
 
@@ -66,7 +68,7 @@ class NewKeys:
         keys.values += values
         self.nbytes += sum(map(len, names)) + sum(map(len, values)) + OBJECT_BYTES * len(names)
 
-    def add(self, key_id: int, space: int, name: bytes, time: int | None, plain: Plain) -> bool:
+    def add(self, key_id: int, space: int, name: bytes, time: int | None, plain: "Plain") -> bool:
         """False if its type takes the usual way."""
         table = TABLES.get(plain.type)
         if table is None:
@@ -127,7 +129,7 @@ class NewKeys:
         self._written.clear()
 
 
-def _rows(key_id: int, plain: Plain) -> list[tuple[Any, ...]]:
+def _rows(key_id: int, plain: "Plain") -> list[tuple[Any, ...]]:
     """The rows of a collection, in their order in the file."""
     content = plain.content
     rows: list[tuple[Any, ...]]
