@@ -377,18 +377,25 @@ class Tables:
             (space, below_id),
         )
 
-    def due(
-        self, after: tuple[int, int], now_ms: int, limit: int
-    ) -> list[tuple[int, int, int, bytes]]:
-        """`(expires_at_ms, id, space, name)` of keys whose time has come, in that order."""
+    def due(self, after: tuple[int, int], now_ms: int, limit: int) -> list[tuple[int, int]]:
+        """`(expires_at_ms, id)` of keys whose time has come, in that order: the index has both."""
         return list(
             self._execute(
-                "SELECT expires_at_ms, id, space, name FROM redis_keys"
+                "SELECT expires_at_ms, id FROM redis_keys"
                 " WHERE (expires_at_ms, id) > (?, ?) AND expires_at_ms <= ?"
                 " ORDER BY expires_at_ms, id LIMIT ?",
                 (*after, now_ms, limit),
             )
         )
+
+    def places(self, ids: list[int]) -> list[tuple[int, int, bytes]]:
+        """`(id, space, name)` of those keys that the tables have."""
+        found: list[tuple[int, int, bytes]] = []
+        for start in range(0, len(ids), STATEMENT_ROWS):
+            some = ids[start : start + STATEMENT_ROWS]
+            some += some[-1:] * (STATEMENT_ROWS - len(some))
+            found += self._execute(places_sql(STATEMENT_ROWS), some)
+        return found
 
     def with_fields_due(
         self, after: tuple[int, int], now_ms: int, limit: int

@@ -551,10 +551,12 @@ class Database:
 
     def set_expiry(self, key: Key, expires_at_ms: int | None) -> None:
         keyspace = self.keyspace
+        was_ms = key.expires_at_ms
         keyspace.remember(key)
         key.expires_at_ms = expires_at_ms
         keyspace.write_row(key)
-        if expires_at_ms is not None:
+        # The heap moves an entry to a later time by itself.
+        if expires_at_ms is not None and (was_ms is None or expires_at_ms < was_ms):
             keyspace.expiring.push(key)
 
     def persist(self, key: Key) -> bool:

@@ -262,7 +262,7 @@ class Deletion:
         expiring = self._keyspace.expiring
         for _ in range(MOST_SEARCHES):
             up_to = self._unpacked_up_to
-            if up_to is None or (len(expiring) and expiring.first_ms < up_to[0]):
+            if up_to is None or expiring.first_ms < up_to[0]:
                 break
             self._unpack_by_expiry(up_to)
         while due := expiring.pop_due(sys.maxsize, 1):
@@ -277,11 +277,11 @@ class Deletion:
             self._unpacked_up_to = None
             return
         rows = tables.due(after, sys.maxsize, MOST_LOADED)
-        for _, key_id, space_id, name in rows:
+        for key_id, space_id, name in tables.places([key_id for _, key_id in rows]):
             space = spaces.get(space_id)
             if space is not None and not keyspace.fold_state.is_ahead_of_file(key_id):
                 keyspace.unpack(space, name)
-        self._unpacked_up_to = rows[-1][:2] if len(rows) == MOST_LOADED else None
+        self._unpacked_up_to = rows[-1] if len(rows) == MOST_LOADED else None
 
     def _list_keys(self) -> list[Key]:
         return list(filter(self._may_go, _in_memory(self._keyspace)))

@@ -1,9 +1,10 @@
 """Which keys and hash fields in memory expire next. Cold ones are found by indexes in the file."""
 
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Final
 
+from holdfast.store.change.fold_state import NO_ID
 from holdfast.store.values.hash import Hash
 
 if TYPE_CHECKING:
@@ -22,27 +23,42 @@ def fields_scheduled_ms(key: "Key") -> int | None:
 
 
 FROM_THE_START = (0, 0)  # a time and a key's id
+SEARCH_AGAIN_MS: Final = 60_000  # until the file is searched from the start again
 FIELDS_SHARE = 10  # to load a hash takes longer than to remove a key
+LOOKS: Final = 2  # at so many entries for each key that may be found in one slice
+ALL: Final = 1 << 60
 
 
 class ExpiryHeap:
-    """A heap with stale entries: a key whose time changed is pushed again, not moved."""
+    """Each key that expires has an entry whose time is that of the key, or earlier. So a key whose
+    time becomes later needs no change here: its entry is moved when it is the first one. A key that
+    is gone, or whose time becomes earlier, leaves its entry behind.
 
-    __slots__ = ("_heap", "_pushes", "_sweep_at", "_time_ms")
+    If not `moves_later`, a key that gets another time is pushed again, and an entry with any other
+    time is left behind."""
 
-    def __init__(self, time_ms: "Callable[[Key], int | None]" = _expires_at_ms) -> None:
+    __slots__ = ("_heap", "_moves_later", "_pushes", "_sweep_at", "_time_ms", "is_cut")
+
+    def __init__(
+        self, time_ms: "Callable[[Key], int | None]" = _expires_at_ms, *, moves_later: bool = True
+    ) -> None:
         self._time_ms = time_ms
+        self._moves_later = moves_later
         self._heap: list[tuple[int, int, Key]] = []
         self._pushes = 0  # breaks ties, so that keys are never compared
         self._sweep_at = 10_000
+        self.is_cut = False  # the last `pop_due` made all its looks, so more keys may be due
 
     def __len__(self) -> int:
         return len(self._heap)
 
     @property
     def first_ms(self) -> int:
-        """The time of the first entry, which may be stale. There must be one."""
-        return self._heap[0][0]
+        """The time of the first key; later than all times if there is none."""
+        while self._heap:
+            if self._settle_first():
+                return self._heap[0][0]
+        return ALL
 
     def push(self, key: "Key") -> None:
         time_ms = self._time_ms(key)
@@ -50,32 +66,52 @@ class ExpiryHeap:
         self._pushes += 1
         heappush(self._heap, (time_ms, self._pushes, key))
         if len(self._heap) >= self._sweep_at:
-            self._drop_stale()
+            self._sweep()
 
     def keys(self, limit: int) -> list["Key"]:
         """Keys that have an expiry; some may be in it twice."""
-        return [entry[2] for entry in self._heap[:limit] if self._is_current(entry)]
+        return [entry[2] for entry in self._heap[:limit] if self._current_ms(entry[2]) is not None]
 
-    def _drop_stale(self) -> None:
-        """A key refreshed for ever must not leave an entry for each refresh. The heap doubled
-        since the last sweep, which pays for this one."""
-        self._heap = [entry for entry in self._heap if self._is_current(entry)]
-        heapify(self._heap)
-        self._sweep_at = max(10_000, 2 * len(self._heap))
+    def _sweep(self) -> None:
+        """Leave one entry for each key. The heap doubled since the last sweep, which pays for this
+        one."""
+        keys = dict.fromkeys([entry[2] for entry in self._heap])
+        heap: list[tuple[int, int, Key]] = []
+        for number, key in enumerate(keys):
+            time_ms = self._current_ms(key)
+            if time_ms is not None:
+                heap.append((time_ms, number - len(keys), key))
+        heapify(heap)
+        self._heap = heap
+        self._sweep_at = max(10_000, 2 * len(heap))
 
-    def pop_due(self, now_ms: int, limit: int) -> list["Key"]:
-        """Up to `limit` keys whose time has come and whose expiry was not changed since."""
+    def pop_due(self, now_ms: int, limit: int, looks: int = ALL) -> list["Key"]:
+        """Up to `limit` keys whose time has come, after a look at so many entries. A key may be
+        among them twice."""
         due: list[Key] = []
         heap = self._heap
-        while heap and heap[0][0] <= now_ms and len(due) < limit:
-            entry = heappop(heap)
-            if self._is_current(entry):
-                due.append(entry[2])
+        while heap and heap[0][0] <= now_ms and len(due) < limit and looks > 0:
+            looks -= 1
+            if self._settle_first():
+                due.append(heappop(heap)[2])
+        self.is_cut = looks == 0
         return due
 
-    def _is_current(self, entry: tuple[int, int, "Key"]) -> bool:
-        time_ms, _, key = entry
-        return self._time_ms(key) == time_ms and key.is_attached
+    def _settle_first(self) -> bool:
+        """Whether the first entry has the time of its key. If not, it is moved or dropped."""
+        heap = self._heap
+        first_ms, number, key = heap[0]
+        time_ms = self._current_ms(key)
+        if time_ms == first_ms:
+            return True
+        if self._moves_later and time_ms is not None and time_ms > first_ms:
+            heapreplace(heap, (time_ms, number, key))
+        else:
+            heappop(heap)
+        return False
+
+    def _current_ms(self, key: "Key") -> int | None:
+        return self._time_ms(key) if key.is_attached else None
 
 
 def expire_due(keyspace: "Keyspace", limit: int) -> int:
@@ -83,22 +119,27 @@ def expire_due(keyspace: "Keyspace", limit: int) -> int:
     many. There may be more if that is `limit`, or `is_searching`."""
     by_space = {database.space.id: database for database in keyspace.databases}
     count = 0
-    for key in keyspace.expiring.pop_due(keyspace.horizon_ms, limit):
+    for key in keyspace.expiring.pop_due(keyspace.horizon_ms, limit, LOOKS * limit):
         database = by_space.get(key.space.id)
-        if database is not None:
+        if database is not None and key.is_attached:  # it may be found twice
             database.expire(key)
             count += 1
     if keyspace.tables is not None and any(each.space.cold for each in by_space.values()):
         count += _expire_cold(keyspace, keyspace.tables, limit, by_space)
         _load_with_fields_due(keyspace, keyspace.tables, max(1, limit // FIELDS_SHARE), by_space)
     else:
+        keyspace.is_search_over = True
         keyspace.expiry_cursor = keyspace.fields_cursor = FROM_THE_START
     return count + _expire_fields_due(keyspace, limit, by_space)
 
 
 def is_searching(keyspace: "Keyspace") -> bool:
-    """Whether the file was not yet searched to its end."""
-    return (keyspace.expiry_cursor, keyspace.fields_cursor) != (FROM_THE_START, FROM_THE_START)
+    """Whether not all keys and fields were found yet."""
+    return (
+        not keyspace.is_search_over
+        or keyspace.fields_cursor != FROM_THE_START
+        or keyspace.expiring.is_cut
+    )
 
 
 # Each search goes on where the last one ended: the file still has keys that expired and are not
@@ -108,13 +149,21 @@ def is_searching(keyspace: "Keyspace") -> bool:
 def _expire_cold(
     keyspace: "Keyspace", tables: "Tables", limit: int, by_space: "dict[int, Database]"
 ) -> int:
-    before = keyspace.expired
-    rows = tables.due(keyspace.expiry_cursor, keyspace.horizon_ms, limit)
-    for _, key_id, space_id, name in rows:
+    """Also when a search is over, the next one goes on behind it: keys whose time had come then are
+    in memory, or gone. (Except a few: a key may leave memory in the tick in which it expires, and
+    the clock may be set back. So sometimes a search begins at the start.)"""
+    before, now_ms, horizon_ms = keyspace.expired, keyspace.now_ms, keyspace.horizon_ms
+    if keyspace.is_search_over and not 0 <= now_ms - keyspace.searched_at_ms < SEARCH_AGAIN_MS:
+        keyspace.expiry_cursor, keyspace.searched_at_ms = FROM_THE_START, now_ms
+    rows = tables.due(keyspace.expiry_cursor, horizon_ms, limit)
+    state = keyspace.fold_state
+    ids = [key_id for _, key_id in rows if not state.is_ahead_of_file(key_id)]
+    for _, space_id, name in tables.places(ids):
         database = by_space.get(space_id)
-        if database is not None and not keyspace.fold_state.is_ahead_of_file(key_id):
+        if database is not None:
             database.find(name)  # looking at an expired key removes it
-    keyspace.expiry_cursor = rows[-1][:2] if len(rows) == limit else FROM_THE_START
+    keyspace.is_search_over = len(rows) < limit
+    keyspace.expiry_cursor = (horizon_ms, NO_ID) if keyspace.is_search_over else rows[-1]
     return keyspace.expired - before
 
 

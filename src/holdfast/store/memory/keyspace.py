@@ -177,7 +177,9 @@ class Keyspace(ChangeLog):
         self.expiring = ExpiryHeap()
         # How far the file was searched for expired keys, and for hashes with expired fields.
         self.expiry_cursor = self.fields_cursor = FROM_THE_START
-        self.expiring_fields = ExpiryHeap(fields_scheduled_ms)
+        self.is_search_over = True  # of the search for keys
+        self.searched_at_ms = 0  # when it last began at the start
+        self.expiring_fields = ExpiryHeap(fields_scheduled_ms, moves_later=False)
         # Whether `find` must do more: fields expire, or uses are counted.
         self.needs_slow_find = self.frequencies is not None
         self.renamed = Renamed()
