@@ -44,7 +44,7 @@ GROUPS = {
         store/rdb: crc64 packed primitives stream_codec plain value_codec module_values records
             file_reader file_writer
         psync: events command_reader
-        migration: database_content database_target
+        migration: small_collections database_content database_target
     """,
     "holdfast_replicated": """
         crdt: dots effects hlc exact_numbers causal_log replicated_value positions sequence

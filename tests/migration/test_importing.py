@@ -27,7 +27,7 @@ from holdfast.server.config.parameters import MOST_DATABASES
 from holdfast.store.check import check_file
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import string
-from holdfast.store.rdb.records import Entry, Library, Strings
+from holdfast.store.rdb.records import Entry, Keys, Library
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer, wait_until
 from tests.migration.conftest import WriteRdb, text
@@ -129,25 +129,29 @@ def test_a_name_that_came_twice_is_noticed_before_a_key_is_removed(doubled: Data
     doubled.abandon()
 
 
-def test_both_ways_of_new_keys_leave_the_same_file(tmp_path: Path, rng: random.Random) -> None:
-    """Straight into the tables, and by journal and fold."""
+def test_all_ways_of_new_keys_leave_the_same_file(tmp_path: Path, rng: random.Random) -> None:
+    """Straight into the tables, one by one and many at once; and by journal and fold."""
     written = list(some_entries(rng))
     found = []
-    for count, path in enumerate([tmp_path / "straight.db", tmp_path / "usual.db"]):
+    for way in ("straight", "in columns", "usual"):
+        path = tmp_path / f"{way}.db"
         target = DatabaseTarget(path, 2, ManualClock(NOW_MS))
-        if count:
+        if way == "usual":
             target.finish()
         for at, entry in enumerate(written):
-            target.put(entry, entry.database)
+            name, value = entry.name, entry.value
+            keys = Keys(entry.database, value.type, [name], [value.content], [entry.expires_at_ms])
+            if way != "in columns" or not target.puts_keys(keys, entry.database):
+                target.put(entry, entry.database)
             if at % 40 == 0:
                 target.fold()
         target.close()
         assert check_file(path) == []
         with closing(sqlite3.connect(path)) as file:
             sizes = file.execute("SELECT elements FROM redis_sizes ORDER BY elements").fetchall()
-            keys = file.execute("SELECT * FROM redis_space_sizes ORDER BY space").fetchall()
-        found.append((entries(path), sizes, keys))
-    assert found[0] == found[1]
+            counts = file.execute("SELECT * FROM redis_space_sizes ORDER BY space").fetchall()
+        found.append((entries(path), sizes, counts))
+    assert found[0] == found[1] == found[2]
     assert len(found[0][1]) == 3
     assert sorted(entry.name for entry in found[0][0]) == sorted(each.name for each in written)
 
@@ -166,6 +170,8 @@ def entries_of(number: int, words: list[bytes], rng: random.Random) -> Iterator[
     fields = [(word, rng.randbytes(3), None) for word in words]
     for kind, content in (
         ("list", words),
+        ("list", [word * rng.choice([1, 1, 60]) for word in words]),
+        ("list", [b"x" * 1000] * rng.choice([1, 40])),
         ("set", words),
         ("hash", fields),
         ("hash", [(*field[:2], rng.choice(times)) for field in fields[:20]]),
@@ -179,7 +185,7 @@ def test_names_are_sorted_without_all_of_them_in_memory(db: Path) -> None:
     target = DatabaseTarget(db, 1, ManualClock(NOW_MS))
     for start in range(0, 400_000, 1000):
         names = [b"name:%056d" % (n * 7919 % 400_000) for n in range(start, start + 1000)]
-        assert target.puts_strings(Strings(0, names, [b"v"] * 1000, [None] * 1000), 0)
+        assert target.puts_keys(Keys(0, "string", names, [b"v"] * 1000, [None] * 1000), 0)
     target.fold()
     apsw.memory_high_water(True)
     before = apsw.memory_used()

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from holdfast.errors import StorageError
+from holdfast.migration.small_collections import ROWS, SHORT, SmallCollections
 from holdfast.progress import KEYS, Progress, unseen
 from holdfast.store.file.journal import batches
 from holdfast.store.file.migrations import SCHEMA_VERSION
@@ -24,12 +26,11 @@ from holdfast.store.memory.key import Key
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.memory.liveness import is_live
 from holdfast.store.rdb.plain import Plain, plain_of
-from holdfast.store.rdb.records import Entry, Library, Record, Sizes, Strings
+from holdfast.store.rdb.records import Entry, Keys, Library, Record, Sizes
 from holdfast.store.recovery import node_of_file, replay
 from holdfast.store.values.registry import Value
 
-ROWS_AT_ONCE = 1000
-SHORT = 1 << 10  # bytes of a string and its name that share memory with 999 others
+ROWS_AT_ONCE = 1000  # strings or elements
 
 TYPE_COUNTS = """
 SELECT d.db, k.type, count(*) FROM redis_keys k JOIN redis_databases d ON d.space = k.space
@@ -128,20 +129,20 @@ class DatabaseContent:
         self._keyspace.now_ms = 0
 
     def records(
-        self, progress: Progress = unseen, work: str = "exporting", *, joins_strings: bool = False
+        self, progress: Progress = unseen, work: str = "exporting", *, joins_keys: bool = False
     ) -> Iterator[Record]:
-        """`joins_strings`: there may be `Strings` among them."""
+        """`joins_keys`: there may be `Keys` among them."""
         for code in self.libraries():
             yield Library(code)
         done, total = 0, self.key_count
         for database in self._shown:
             # How many of them expire is not counted: the number is a hint, and counting takes long.
             yield Sizes(database.index, len(database), 0)
-            rows = self._joined_rows if joins_strings else self._rows_with_strings
+            rows = self._joined_rows if joins_keys else self._rows_with_strings
             for row in rows(database):
-                done += len(row.names) if isinstance(row, Strings) else 1
+                done += len(row.names) if isinstance(row, Keys) else 1
                 progress(work, done, total, KEYS)
-                if isinstance(row, Strings):
+                if isinstance(row, Keys):
                     yield row
                     continue
                 plain = self._plain(row)
@@ -200,28 +201,38 @@ class DatabaseContent:
     def _rows_with_strings(self, database: Database) -> Iterator[Row]:
         return self._rows(database, with_strings=True)
 
-    def _joined_rows(self, database: Database) -> Iterator[Row | Strings]:
-        """The same rows. Short strings that only the tables have are joined into columns."""
+    def _joined_rows(self, database: Database) -> Iterator[Row | Keys]:
+        """The same rows. Small values that only the tables have are joined into columns."""
         changed_key, hot = self._keyspace.fold_state.changed_key, database.space.keys
         now_ms = self._keyspace.now_ms
-        joined = Strings(database.index, [], [], [])
+        execute = self._connection.execute
+        small = {type_name: SmallCollections(execute, type_name) for type_name in ROWS}
+        joined, room = Keys(database.index, "", [], [], []), 0
         for stored in self._stored_rows(database, with_strings=True):
-            key_id, name, _, expires_at_ms, text = stored
-            if text is None or len(name) + len(text) > SHORT or name in hot:
+            key_id, name, type_name, expires_at_ms, text = stored
+            value: Any = None
+            if len(name) <= SHORT and name not in hot and changed_key(key_id) is None:
+                if text is not None:
+                    value = text if len(text) <= SHORT else None
+                elif type_name in small:
+                    value = small[type_name].content(key_id)
+            if value is None:
                 row = self._newest(stored, database)
                 if row is None:
                     continue
                 if joined.names:  # the order stays that of the ids
                     yield joined
-                    joined = Strings(database.index, [], [], [])
+                    joined = Keys(database.index, "", [], [], [])
                 yield row
-            elif changed_key(key_id) is None and is_live(expires_at_ms, now_ms):
+            elif is_live(expires_at_ms, now_ms):
+                if room <= 0 or type_name != joined.type:
+                    if joined.names:
+                        yield joined
+                    joined, room = Keys(database.index, type_name, [], [], []), ROWS_AT_ONCE
                 joined.names.append(name)
-                joined.values.append(text)
+                joined.values.append(value)
                 joined.times.append(expires_at_ms)
-                if len(joined.names) == ROWS_AT_ONCE:
-                    yield joined
-                    joined = Strings(database.index, [], [], [])
+                room -= 1 if text is not None else len(value)
         if joined.names:
             yield joined
         yield from self._changed_rows(database)

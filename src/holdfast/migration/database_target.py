@@ -7,6 +7,7 @@ was empty take a shorter way: see new_keys.py.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.errors import CommandError, StorageError
@@ -14,7 +15,7 @@ from holdfast.migration.errors import MigrationError, UnfitError
 from holdfast.store.fold.new_keys import NewKeys
 from holdfast.store.rdb.file_reader import printable
 from holdfast.store.rdb.plain import FILLERS, Plain
-from holdfast.store.rdb.records import Entry, Strings
+from holdfast.store.rdb.records import Entry, Keys
 from holdfast.store.store import FileStore, Store
 
 # Bytes of values in memory before they are folded; and pages of the WAL before it is emptied.
@@ -43,18 +44,11 @@ class DatabaseTarget:
         keyspace = self._keyspace
         refuse_unfit(entry, database, len(keyspace.databases))
         db = keyspace.databases[database]
-        value, new = entry.value, self._new
-        if new is not None:
-            if value.type == "string":
-                self._put_strings(
-                    new, db.space.id, [entry.name], [value.content], [entry.expires_at_ms]
-                )
-                return
-            if new.add(keyspace.next_id, db.space.id, entry.name, entry.expires_at_ms, value):
-                keyspace.next_id += 1
-                if new.nbytes >= NEW_BYTES:
-                    self.fold()
-                return
+        value = entry.value
+        if self._puts_new(
+            db.space.id, value.type, [entry.name], [value.content], [entry.expires_at_ms]
+        ):
+            return
         old = db.find_row(entry.name)
         if old is not None:
             if old.id >= self._first_id:
@@ -72,31 +66,33 @@ class DatabaseTarget:
         if keyspace.used_bytes >= SLICE_BYTES:
             self.fold()
 
-    def puts_strings(self, strings: Strings, database: int) -> bool:
+    def puts_keys(self, keys: Keys, database: int) -> bool:
         """`put` for many. False if they have to be put one by one: the file had keys before, or not
-        all of them fit."""
+        all of them fit, or their type has no short way."""
         databases = self._keyspace.databases
-        if self._new is None or database >= len(databases):
+        if database >= len(databases):
             return False
-        if max(map(len, strings.values)) > LARGEST_STRING:
+        # The collections are small: see `Reader.keys`.
+        if keys.type == "string" and max(map(len, keys.values)) > LARGEST_STRING:
             return False
         space = databases[database].space.id
-        self._put_strings(self._new, space, strings.names, strings.values, strings.times)
-        return True
+        return self._puts_new(space, keys.type, keys.names, keys.values, keys.times)
 
-    def _put_strings(
+    def _puts_new(
         self,
-        new: NewKeys,
         space: int,
+        type_name: str,
         names: list[bytes],
-        values: list[bytes],
+        values: list[Any],
         times: list[int | None],
-    ) -> None:
-        first_id = self._keyspace.next_id
+    ) -> bool:
+        new, first_id = self._new, self._keyspace.next_id
+        if new is None or not new.adds(first_id, space, type_name, names, values, times):
+            return False
         self._keyspace.next_id += len(names)
-        new.add_strings(first_id, space, names, values, times)
         if new.nbytes >= NEW_BYTES:
             self.fold()
+        return True
 
     def remove(self, name: bytes, database: int) -> str | None:
         """Remove a key that this import has created. Returns its type, or None if there is none."""

@@ -16,7 +16,7 @@ from holdfast.progress import Progress, unseen
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.rdb.file_reader import printable
 from holdfast.store.rdb.file_writer import FORMATS, FieldExpiryError, RdbFormat, RdbWriter
-from holdfast.store.rdb.records import Entry, Library, Record, Sizes, Strings
+from holdfast.store.rdb.records import Entry, Keys, Library, Record, Sizes
 
 
 @dataclass
@@ -90,7 +90,7 @@ def export_file(
         new_file(target, replaces=options.replaces) as write,
     ):
         export = _Export(RdbWriter(write, options.rdb_format), options, report)
-        export.run(content.records(progress, joins_strings=True), now_ms)
+        export.run(content.records(progress, joins_keys=True), now_ms)
     return report
 
 
@@ -113,18 +113,18 @@ class _Export:
                 self._sizes = record
             elif isinstance(record, Entry):
                 self._take(record)
-            elif isinstance(record, Strings):
-                self._take_strings(record)
+            elif isinstance(record, Keys):
+                self._take_keys(record)
         self._writer.end()
 
-    def _take_strings(self, strings: Strings) -> None:
+    def _take_keys(self, keys: Keys) -> None:
         if self._options.selection.has_patterns:
-            for entry in strings.entries():
+            for entry in keys.entries():
                 self._take(entry)
             return
-        database = self._enter(strings.database)
-        self._writer.strings(strings)
-        self._report.moved("string", database, len(strings.names))
+        database = self._enter(keys.database)
+        self._writer.keys(keys)
+        self._report.moved(keys.type, database, len(keys.names))
 
     def _take(self, entry: Entry) -> None:
         selection, report = self._options.selection, self._report

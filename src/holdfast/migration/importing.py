@@ -33,7 +33,7 @@ from holdfast.store.backup import backup
 from holdfast.store.file.copying import refuse_unless_utf8
 from holdfast.store.file.opening import look, real
 from holdfast.store.memory.liveness import is_live
-from holdfast.store.rdb.records import Entry, Library, Record, Strings, Unknown
+from holdfast.store.rdb.records import Entry, Keys, Library, Record, Unknown
 from holdfast.store.store import MemoryStore
 
 DATABASES = 16
@@ -127,7 +127,7 @@ class Import:
     def records_of_file(self, source: Path, target: Path) -> Iterator[Record]:
         files = append_only_files(source)
         if files is None:
-            yield from RdbFile(source, self.progress).records(joins_strings=True)
+            yield from RdbFile(source, self.progress).records(joins_keys=True)
             return
         with beside(target, "replaying") as scratch:
             Replay(
@@ -145,8 +145,8 @@ class Import:
         try:
             if isinstance(record, Entry):
                 self._take_entry(record, into)
-            elif isinstance(record, Strings):
-                if not self._takes_strings(record, into):
+            elif isinstance(record, Keys):
+                if not self._takes_keys(record, into):
                     for entry in record.entries():
                         self._take(entry, into)
             elif isinstance(record, Again):
@@ -159,16 +159,16 @@ class Import:
         except UnfitError as error:
             self.left_out(str(error))
 
-    def _takes_strings(self, strings: Strings, into: DatabaseTarget | None) -> bool:
+    def _takes_keys(self, keys: Keys, into: DatabaseTarget | None) -> bool:
         """Take all of them at once. False if each key has to be looked at."""
         selection = self.options.selection
-        may_expire = strings.times.count(None) < len(strings.times)
+        may_expire = keys.times.count(None) < len(keys.times)
         if into is None or selection.has_patterns or may_expire:
             return False
-        database = selection.database(strings.database)
-        if not into.puts_strings(strings, database):
+        database = selection.database(keys.database)
+        if not into.puts_keys(keys, database):
             return False
-        self.report.moved("string", database, len(strings.names))
+        self.report.moved(keys.type, database, len(keys.names))
         return True
 
     def _take_entry(self, entry: Entry, into: DatabaseTarget | None) -> None:

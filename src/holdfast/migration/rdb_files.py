@@ -27,25 +27,23 @@ class RdbFile:
         self._progress = progress
         self._work = work
 
-    def records(
-        self, *, may_have_more: bool = False, joins_strings: bool = False
-    ) -> Iterator[Record]:
-        """Raises MigrationError, also if anything follows the data, unless it may. `joins_strings`:
-        there may be `Strings` among the records."""
+    def records(self, *, may_have_more: bool = False, joins_keys: bool = False) -> Iterator[Record]:
+        """Raises MigrationError, also if anything follows the data, unless it may. `joins_keys`:
+        there may be `Keys` among the records."""
         try:
             # Without a buffer: a read that waits for more of a pipe would miss a signal that came
             # just before.
             with self.path.open("rb", buffering=0) as file:
-                yield from self._read(file, may_have_more, joins_strings)
+                yield from self._read(file, may_have_more, joins_keys)
         except RdbFileError as error:
             raise MigrationError(f"{self.path} is {error}") from None
         except OSError as error:
             raise MigrationError(f"cannot read {self.path}: {error.strerror}") from None
 
-    def _read(self, file: FileIO, may_have_more: bool, joins_strings: bool) -> Iterator[Record]:
+    def _read(self, file: FileIO, may_have_more: bool, joins_keys: bool) -> Iterator[Record]:
         status = os.fstat(file.fileno())
         total = status.st_size if stat.S_ISREG(status.st_mode) else None  # unknown for a pipe
-        reader = RdbReader(total, joins_strings=joins_strings)
+        reader = RdbReader(total, joins_keys=joins_keys)
         while not reader.is_at_end and (piece := file.read(PIECE_BYTES)):
             yield from reader.feed(piece)
             self._progress(self._work, reader.position, total or 0, BYTES)

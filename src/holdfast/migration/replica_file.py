@@ -17,7 +17,7 @@ from holdfast.migration.errors import MigrationError, UnfitError
 from holdfast.migration.report import about_unknown
 from holdfast.server.replica.position import Position
 from holdfast.store.rdb.file_reader import RdbReader
-from holdfast.store.rdb.records import Aux, Entry, Library, Record, Strings, Unknown
+from holdfast.store.rdb.records import Aux, Entry, Keys, Library, Record, Unknown
 from holdfast.store.rdb.value_codec import RdbError
 
 PIECE_BYTES = 1 << 18
@@ -35,8 +35,8 @@ class ReplicaFile:
 
     def take(self, record: Record) -> None:
         """Raises UnfitError."""
-        if isinstance(record, Strings):
-            if not self._target.puts_strings(record, record.database):
+        if isinstance(record, Keys):
+            if not self._target.puts_keys(record, record.database):
                 for entry in record.entries():
                     self.take(entry)
             return
@@ -72,7 +72,7 @@ def main(path: str, databases: str, skips_unknown: str) -> None:
             if not line:
                 sys.exit("the primary has sent no snapshot")
             nbytes, replication_id, offset = line.split()
-            reader = RdbReader(int(nbytes) or None, joins_strings=True)
+            reader = RdbReader(int(nbytes) or None, joins_keys=True)
             while data := source.read1(PIECE_BYTES):
                 for record in reader.feed(data):
                     file.take(record)

@@ -21,7 +21,7 @@ from holdfast.server.replica.position import unpack
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
 from holdfast.store.rdb.plain import Plain
-from holdfast.store.rdb.records import Entry, Library, Sizes, Strings
+from holdfast.store.rdb.records import Entry, Keys, Library, Sizes
 from holdfast.store.rdb.value_codec import has_expiring_fields
 
 
@@ -42,14 +42,14 @@ def main(database: str, target: str, delay_us: str, form: str) -> None:
             content.keep_expired()
             facts[DATABASE] = b"%d" % position.database
         writer.begin(facts)
-        for record in content.records(joins_strings=pause is None):
+        for record in content.records(joins_keys=pause is None):
             if isinstance(record, Entry):
                 value = record.value if has_field_times else _without_field_times(record.value)
                 writer.entry(record.name, value, record.expires_at_ms)
                 if pause is not None:
                     pause()
-            elif isinstance(record, Strings):
-                writer.strings(record)
+            elif isinstance(record, Keys):
+                writer.keys(record)
             elif isinstance(record, Sizes):
                 writer.database(record.database, record.keys, record.expiring)
             elif isinstance(record, Library):

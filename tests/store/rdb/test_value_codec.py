@@ -135,7 +135,7 @@ def test_in_the_form_of_redis_7_a_returned_entry_can_still_be_claimed() -> None:
     stream.set_group(b"g", 0, 0, log)
     stream.hand_back(stream.groups[b"g"], to_row(7), 3, log)
     plain = plain_of(stream)
-    body = b"".join(value_codec.pieces(plain, value_codec.form_of(plain)))
+    body = b"".join(value_codec.pieces(plain.content, value_codec.form_of(plain)))
     data = finished(value_codec.LOADERS[value_codec.STREAM_2](Reader(body))).content
     assert data.groups[0].consumers == [(b"", 0)]
     assert data.groups[0].pending == [(7, b"", 0, 3)]

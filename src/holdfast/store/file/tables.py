@@ -1,9 +1,9 @@
 """The tables of the file: how each row operation is written, and how cold values are read.
 
 The schema is schema.sql. Most statements on its tables are here. The modules of store/fold,
-cold_lists.py, opening.py, migrations.py, check.py and database_content.py have some of their own.
-The file is long because the tables of statements and the reader of cold values use the same
-columns.
+cold_lists.py, opening.py, migrations.py, check.py, database_content.py and small_collections.py
+have some of their own. The file is long because the tables of statements and the reader of cold
+values use the same columns.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator

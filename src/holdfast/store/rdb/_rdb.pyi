@@ -1,10 +1,12 @@
 """What _rdb.c has for Python."""
 
+from typing import Any
+
 def crc64(data: bytes, before: int, /) -> int: ...
+def keys(
+    data: bytes, at: int, form: int, expiry: int, /
+) -> tuple[list[bytes], list[Any], list[int | None], int]: ...
 def lzf(data: bytes, length: int, /) -> bytes: ...
 def packed(
-    names: list[bytes], values: list[bytes], times: list[int | None], form: int, expiry: int, /
+    names: list[bytes], values: list[Any], times: list[int | None], form: int, expiry: int, /
 ) -> bytes: ...
-def strings(
-    data: bytes, at: int, form: int, expiry: int, /
-) -> tuple[list[bytes], list[bytes], list[int | None], int]: ...

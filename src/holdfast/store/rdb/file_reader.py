@@ -14,13 +14,22 @@ from typing import Any, Final
 
 from holdfast.store.rdb.module_values import pass_module_value, pass_rows, type_name
 from holdfast.store.rdb.plain import Plain
-from holdfast.store.rdb.primitives import Reader, Steps, one, rows
-from holdfast.store.rdb.records import Aux, End, Entry, Library, Record, Sizes, Strings, Unknown
+from holdfast.store.rdb.primitives import Reader, Steps, finished, one, rows
+from holdfast.store.rdb.records import Aux, End, Entry, Keys, Library, Record, Sizes, Unknown
 from holdfast.store.rdb.value_codec import (
+    HASH,
+    HASH_LISTPACK,
     LIBRARY,
+    LIST,
+    LIST_QUICKLIST_2,
     REDIS_LOADERS,
+    SET,
+    SET_INTSET,
+    SET_LISTPACK,
     STRING,
     VALKEY_LOADERS,
+    ZSET,
+    ZSET_LISTPACK,
     EmptyError,
     Loader,
     RdbError,
@@ -40,6 +49,20 @@ SLOT_INFO, LIBRARY_RC, MODULE_AUX, IDLE, FREQUENCY, AUX, SIZES = 244, 246, 247, 
 EXPIRY_MS, EXPIRY_S, DATABASE, END = 252, 253, 254, 255
 LONGEST_REASON: Final = 60
 VALUE: Final = "a value"  # the value of a key, while it is read
+
+# The type of each form that is read in columns. Redis and Valkey write small values so.
+IN_COLUMNS: Final = {
+    STRING: "string",
+    LIST: "list",
+    LIST_QUICKLIST_2: "list",
+    SET: "set",
+    SET_INTSET: "set",
+    SET_LISTPACK: "set",
+    HASH: "hash",
+    HASH_LISTPACK: "hash",
+    ZSET: "zset",
+    ZSET_LISTPACK: "zset",
+}
 
 # Types of newer versions, by number. Nothing in a file tells where such a value ends.
 NAMES: Final = {
@@ -66,14 +89,14 @@ class RdbReader:
     """Reads one file. `feed` and `end` raise RdbFileError, at once or while their records are read.
     There are no records after an error."""
 
-    def __init__(self, total_bytes: int | None = None, *, joins_strings: bool = False) -> None:
+    def __init__(self, total_bytes: int | None = None, *, joins_keys: bool = False) -> None:
         """`total_bytes` is the size of the file, if it is known. Then a length beyond the size is
-        noticed at once, and not only when all bytes have been read. `joins_strings`: there may be
-        `Strings` among the records."""
+        noticed at once, and not only when all bytes have been read. `joins_keys`: there may be
+        `Keys` among the records."""
         self._reader = Reader(b"", total_bytes)
         self._steps = self._run()
         self._loaders: dict[int, Loader] = REDIS_LOADERS
-        self._joins_strings = joins_strings
+        self._joins_keys = joins_keys
         self.version = 0
         self.is_of_valkey = False
         self.is_at_end = False
@@ -132,15 +155,14 @@ class RdbReader:
         try:
             yield from self._header()
             while not self.is_at_end:
-                # Most keys are short strings. Reading all that are there at once takes a fraction
-                # of the time of the code below, which can stop after each part.
-                columns = None if self._knows_of_key else self._reader.strings(STRING, EXPIRY_MS)
-                if columns is not None:
-                    strings = Strings(self._database, *columns)
-                    if self._joins_strings:
-                        yield strings
+                # Most keys are small. Reading all that are there at once takes a fraction of the
+                # time of the code below, which can stop after each part.
+                keys = None if self._knows_of_key else self._keys()
+                if keys is not None:
+                    if self._joins_keys:
+                        yield keys
                     else:
-                        yield from strings.entries()
+                        yield from keys.entries()
                     continue
                 self._doing = "its next record"
                 code = yield from one(self._reader, Reader.byte)
@@ -204,6 +226,15 @@ class RdbReader:
                 self._reader.position,
             )
         raise ValueError(f"no record begins with {code}")
+
+    def _keys(self) -> Keys | None:
+        form = self._reader.form(EXPIRY_MS)
+        type_name = IN_COLUMNS.get(form)
+        if type_name is None:
+            return None
+        loader = REDIS_LOADERS[form]  # Valkey has the same
+        columns = self._reader.keys(form, EXPIRY_MS, lambda r: finished(loader(r)).content)
+        return None if columns is None else Keys(self._database, type_name, *columns)
 
     def _entry(self, form: int) -> Steps[Record | None]:
         name = yield from self._name()

@@ -5,18 +5,18 @@ is writing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.store.rdb.crc64 import crc64
 from holdfast.store.rdb.file_reader import AUX, DATABASE, END, EXPIRY_MS, SIZES
 from holdfast.store.rdb.in_c import IN_C
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import length, string
-from holdfast.store.rdb.records import Strings
+from holdfast.store.rdb.records import Keys
 from holdfast.store.rdb.value_codec import (
     HASH_EXPIRING,
     LIBRARY,
-    STRING,
+    PLAIN_FORMS,
     VALKEY_HASH_EXPIRING,
     form_of,
     has_expiring_fields,
@@ -89,13 +89,13 @@ class RdbWriter:
         if expires_at_ms is not None:
             self._put([_expiry(expires_at_ms)])
         self._put([bytes([form]), string(name)])
-        self._put(pieces(value, form))
+        self._put(pieces(value.content, form))
 
-    def strings(self, record: Strings) -> None:
-        """Write keys whose values are strings, in a fraction of the time that `entry` takes."""
+    def keys(self, record: Keys) -> None:
+        """Write many keys, in a fraction of the time that `entry` takes."""
         columns = (record.names, record.values, record.times)
-        pack = packed_strings if IN_C is None else IN_C.packed
-        self._put([pack(*columns, STRING, EXPIRY_MS)])
+        pack = packed_keys if IN_C is None else IN_C.packed
+        self._put([pack(*columns, PLAIN_FORMS[record.type], EXPIRY_MS)])
 
     def end(self) -> None:
         self._put([bytes([END])])
@@ -119,16 +119,17 @@ class RdbWriter:
         self._pieces, self._nbytes = [], 0
 
 
-def packed_strings(
-    names: list[bytes], values: list[bytes], times: list[int | None], form: int, expiry: int
+def packed_keys(
+    names: list[bytes], values: list[Any], times: list[int | None], form: int, expiry: int
 ) -> bytes:
     """`packed` of _rdb.c in Python, for systems without C."""
-    pieces: list[bytes] = []
-    for name, text, at_ms in zip(names, values, times, strict=True):
+    parts: list[bytes] = []
+    for name, value, at_ms in zip(names, values, times, strict=True):
         if at_ms is not None:
-            pieces.append(bytes([expiry]) + at_ms.to_bytes(8, "little", signed=True))
-        pieces.append(bytes([form]) + string(name) + string(text))
-    return b"".join(pieces)
+            parts.append(bytes([expiry]) + at_ms.to_bytes(8, "little", signed=True))
+        parts.append(bytes([form]) + string(name))
+        parts += pieces(value, form)
+    return b"".join(parts)
 
 
 def _expiry(at_ms: int) -> bytes:

@@ -15,7 +15,7 @@ from holdfast.store.rdb.crc64 import crc64
 from holdfast.store.rdb.in_c import IN_C
 
 T = TypeVar("T")
-Columns = tuple[list[bytes], list[bytes], list[int | None]]
+Columns = tuple[list[bytes], list[Any], list[int | None]]
 Steps = Generator[None, None, T]  # yields when bytes are missing; the result is the item
 
 ENDS_EARLY = "the data ends early"
@@ -23,6 +23,9 @@ ENDS_EARLY = "the data ends early"
 # A string of this size or more gets a buffer of its own while it arrives, so that memory holds it
 # once: joining pieces at the end would take twice its size.
 LARGE = 1 << 20
+
+# Larger collections are not read with others in a row.
+MOST_BYTES = 1 << 20
 
 # The most that LZF compresses: 3 bytes stand for 264.
 LZF_MOST = 264 // 3
@@ -157,25 +160,30 @@ class Reader:
             raise ValueError("not of the length that it says")
         return packed.lzf(self._part(at, size), whole)
 
-    def strings(self, form: int, expiry: int) -> Columns | None:
-        """All keys from here on that are strings: their names, their values, and the times at which
-        they expire. `form` is the byte before such a key, `expiry` the byte before a time. None:
-        there is no such key here, or one that is incomplete or damaged. Then the caller reads part
-        by part, which raises the right error."""
-        start = self._at
-        if start >= len(self._data) or self._data[start] not in (form, expiry):
-            return None
+    def form(self, expiry: int) -> int:
+        """The byte before the next key. There may be a time before it, which begins with the byte
+        `expiry`. -1: it has not arrived."""
+        at = self._at
+        if at < len(self._data) and self._data[at] == expiry:
+            at += 9
+        return self._data[at] if at < len(self._data) else -1
+
+    def keys(self, form: int, expiry: int, value: Callable[["Reader"], Any]) -> Columns | None:
+        """All keys of a form from here on: their names, their values, and the times at which they
+        expire. `form` is the byte before such a key, `expiry` the byte before a time. Without C,
+        `value` reads a value. None: the next key is incomplete, damaged or large. Then the caller
+        reads part by part, which raises the right error."""
         if IN_C is None:
-            columns = self._strings(form, expiry)
+            columns = self._keys(form, expiry, value)
         else:
-            names, values, times, self._at = IN_C.strings(self._data, start, form, expiry)
+            names, values, times, self._at = IN_C.keys(self._data, self._at, form, expiry)
             columns = (names, values, times)
         return columns if columns[0] else None
 
-    def _strings(self, form: int, expiry: int) -> Columns:
-        """`strings` without C."""
+    def _keys(self, form: int, expiry: int, value: Callable[["Reader"], Any]) -> Columns:
+        """`keys` without C."""
         names: list[bytes] = []
-        values: list[bytes] = []
+        values: list[Any] = []
         times: list[int | None] = []
         while True:
             start, at_ms = self._at, None
@@ -186,11 +194,14 @@ class Reader:
                     code = self.byte()
                 if code != form:
                     break
-                name, value = self.string(), self.string()
-            except (IncompleteError, ValueError):
+                name, before = self.string(), self._at
+                found = value(self)
+            except (IncompleteError, ValueError, IndexError, OverflowError):
+                break
+            if self._at - before > MOST_BYTES and not isinstance(found, bytes):
                 break
             names.append(name)
-            values.append(value)
+            values.append(found)
             times.append(at_ms)
         self._at = start
         return names, values, times

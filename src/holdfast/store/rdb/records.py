@@ -1,7 +1,7 @@
 """The records of an RDB file or stream, in the order in which the file has them."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.store.rdb.plain import Plain
 
@@ -39,17 +39,19 @@ class Entry(NamedTuple):
     frequency: int | None = None
 
 
-class Strings(NamedTuple):
-    """Many keys whose values are strings, in columns: instead of an `Entry` for each."""
+class Keys(NamedTuple):
+    """Many keys of one type, in columns: instead of an `Entry` for each. No field of a hash
+    expires. There are no streams."""
 
     database: int
+    type: str
     names: list[bytes]
-    values: list[bytes]
+    values: list[Any]  # as the content of `Plain`
     times: list[int | None]  # at which they expire, in ms
 
     def entries(self) -> Iterator[Entry]:
-        for name, text, expires_at_ms in zip(self.names, self.values, self.times, strict=True):
-            yield Entry(self.database, name, Plain("string", text), expires_at_ms)
+        for name, value, expires_at_ms in zip(self.names, self.values, self.times, strict=True):
+            yield Entry(self.database, name, Plain(self.type, value), expires_at_ms)
 
 
 class Unknown(NamedTuple):
@@ -68,4 +70,4 @@ class End(NamedTuple):
     is_checked: bool
 
 
-Record = Aux | Library | Sizes | Entry | Strings | Unknown | End
+Record = Aux | Library | Sizes | Entry | Keys | Unknown | End

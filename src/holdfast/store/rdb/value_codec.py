@@ -61,16 +61,15 @@ class EmptyError(ValueError):
 def form_of(plain: Plain, expiring: int = HASH_EXPIRING) -> int:
     """The number of the form in which a value is written. `expiring` is the form for hashes with
     fields that expire."""
-    return expiring if has_expiring_fields(plain) else _FORMS[plain.type]
+    return expiring if has_expiring_fields(plain) else PLAIN_FORMS[plain.type]
 
 
 def has_expiring_fields(plain: Plain) -> bool:
     return plain.type == "hash" and any(at_ms is not None for _, _, at_ms in plain.content)
 
 
-def pieces(plain: Plain, form: int) -> Iterator[bytes]:
-    """The value in pieces, without the number of its form."""
-    content = plain.content
+def pieces(content: Any, form: int) -> Iterator[bytes]:
+    """The content of a `Plain` in pieces, without the number of its form."""
     if form == STRING:
         yield length(len(content))
         yield content
@@ -97,7 +96,7 @@ def pieces(plain: Plain, form: int) -> Iterator[bytes]:
             yield string(name) + string(value) + expiry.to_bytes(8, "little", signed=True)
 
 
-_FORMS = {
+PLAIN_FORMS = {
     "string": STRING,
     "list": LIST,
     "set": SET,
@@ -124,7 +123,7 @@ def dump(plain: Plain, *, for_redis_7: bool = False) -> bytes:
     if form == STREAM_2 and plain.content.needs_version_5 and not for_redis_7:
         form = STREAM_5
     version = _VERSIONS.get(form, VERSION)
-    return _sealed(b"".join([bytes([form]), *pieces(plain, form)]), version)
+    return _sealed(b"".join([bytes([form]), *pieces(plain.content, form)]), version)
 
 
 _VERSIONS = {HASH_EXPIRING: VERSION_OF_FIELD_EXPIRY, STREAM_5: VERSION_OF_STREAM_5}
