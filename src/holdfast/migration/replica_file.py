@@ -7,6 +7,7 @@ unknown, and the id and offset of the stream. The file gets the position in the 
 primary, as if the server had written it itself.
 """
 
+import gc
 import sys
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def main(path: str, databases: str, skips_unknown: str) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # records are no garbage, and searching them takes time
     try:
         main(*sys.argv[1:])
     except (StorageError, MigrationError, RdbError) as error:

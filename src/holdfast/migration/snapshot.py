@@ -6,6 +6,7 @@ the output is the number of the last batch of the journal that the snapshot has.
 that closes when the server is gone: then the process ends, too.
 """
 
+import gc
 import os
 import sys
 import threading
@@ -79,6 +80,7 @@ def _end_with_server() -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # records are no garbage, and searching them takes time
     threading.Thread(target=_end_with_server, daemon=True).start()
     try:
         main(*sys.argv[1:])
