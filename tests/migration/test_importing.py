@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import permutations
 from pathlib import Path
 
 import apsw
@@ -28,6 +29,7 @@ from holdfast.store.check import check_file
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import string
 from holdfast.store.rdb.records import Entry, Keys, Library
+from holdfast.store.rdb.stream_codec import StreamData
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer, wait_until
 from tests.migration.conftest import WriteRdb, text
@@ -102,7 +104,8 @@ def test_a_name_that_comes_twice_is_an_error(write_rdb: WriteRdb, db: Path) -> N
     with pytest.raises(MigrationError, match="comes twice"):
         run(write_rdb([text(b"k"), text(b"k")]), db)
     a_list = Entry(0, b"k", Plain("list", [b"element"]))
-    for records in ([text(b"k"), a_list], [a_list, text(b"k")], [a_list, a_list]):
+    stream = Entry(0, b"k", Plain("stream", StreamData([(1, (b"f", b"v"))], 1, 0, 1, [])))
+    for records in (*permutations((text(b"k"), a_list, stream), 2), [a_list] * 2, [stream] * 2):
         with pytest.raises(MigrationError, match="key 'k' comes twice for database 0"):
             run(write_rdb(records), db)
         assert not db.exists()
