@@ -192,7 +192,8 @@ def written_in_c() -> list[Extension]:
             optional=True,
         )
         for name in (
-            *("_xxh3", "scripting._gate", "store.fold._sorted_names", "store.rdb._rdb"),
+            *("_xxh3", "resp._bulks", "scripting._gate"),
+            *("store.fold._sorted_names", "store.rdb._rdb"),
             *("store.memory._packed_keys", "store.memory._string_parts"),
             "store.values._score_index",
         )

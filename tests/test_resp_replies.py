@@ -1,6 +1,7 @@
 """Replies: every type in both protocols, read back by a parser that is not ours."""
 
 import math
+import random
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,7 @@ from holdfast.resp import (
     encode2,
     encode3,
 )
+from holdfast.resp.replies import bulks_in_python
 from tests.harness import RawClient, RedisServer
 
 WIRE: list[tuple[Reply, bytes, bytes]] = [
@@ -208,3 +210,35 @@ def test_doubles_look_as_in_redis_server(oracle: RedisServer, numbers: list[floa
 )
 def test_integers_that_are_put_together_look_like_others(number: int) -> None:
     assert encode2(number) == encode3(number) == f":{number}\r\n".encode()
+
+
+class Kind(bytes):
+    """Replies have kinds of bytes that are written otherwise."""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_write_texts_alike(seed: int) -> None:
+    in_c: Any = pytest.importorskip("holdfast.resp._bulks")
+    rng = random.Random(seed)
+    lengths = [0, 1, 9, 10, 11, 99, 100, 1023, 1024, 100_000]
+    count = rng.choice([0, 1, 9, 10, 11, 15, 16, 100])
+    texts: list[Any] = [rng.randbytes(rng.choice(lengths)) for _ in range(count)]
+    expected = bulks_in_python(texts)
+    assert expected is not None
+    assert in_c.bulks(texts) == in_c.bulks(tuple(texts)) == in_c.bulks(SetReply(texts)) == expected
+    texts.insert(rng.randint(0, count), rng.choice([None, 1, "a", Kind(b"a"), [b"a"], bytearray()]))
+    assert bulks_in_python(texts) is in_c.bulks(texts) is None
+
+
+def test_texts_come_in_a_tuple_or_a_list() -> None:
+    in_c: Any = pytest.importorskip("holdfast.resp._bulks")
+    for texts in (None, b"ab", {b"a": b"b"}, iter([b"a"])):
+        with pytest.raises(TypeError):
+            in_c.bulks(texts)
+
+
+def test_one_text_of_another_kind_changes_only_its_own_bytes() -> None:
+    texts: list[Any] = [b"a", Simple(b"b"), None, b"c"]
+    assert encode2(texts) == b"*4\r\n$1\r\na\r\n+b\r\n$-1\r\n$1\r\nc\r\n"
+    assert encode2(SetReply([b"a", b"b", b"c"])) == b"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"
+    assert encode2((b"a", Kind(b"b"))) == b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"

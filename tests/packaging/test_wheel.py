@@ -90,6 +90,7 @@ def test_a_build_in_isolation_is_compiled() -> None:
         "resp/requests",
         "scripting/_gate",
         "rdb/_rdb",
+        "resp/_bulks",
         "_score_index",
         "_sorted_names",
         "_string_parts",

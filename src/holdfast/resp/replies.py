@@ -30,7 +30,6 @@ SHORT: Final = 1024
 _BULK_HEADERS: Final = [b"$%d\r\n" % length for length in range(SHORT)]
 _NEXT_BULK_HEADERS: Final = [b"\r\n" + header for header in _BULK_HEADERS]  # ends the text before
 SHORT_ARRAY: Final = 16
-_BULKS_HEADERS: Final = [b"*%d" % length for length in range(SHORT_ARRAY)]
 _ARRAY_HEADERS: Final = [b"*%d\r\n" % length for length in range(SHORT_ARRAY)]
 _INTEGERS: Final = [b":%d\r\n" % number for number in range(SHORT)]
 _THOUSANDS: Final = [b":%d" % number for number in range(1000)]
@@ -64,16 +63,30 @@ def _bulk(text: bytes) -> bytes:
     return b"%b%b\r\n" % (header, text)
 
 
-def _bulks(texts: tuple[bytes, ...]) -> bytes:
-    """An array of bulk strings. One string takes 30 ns."""
-    count = len(texts)
-    parts = [_BULKS_HEADERS[count] if count < SHORT_ARRAY else b"*%d" % count]
+def bulks_in_python(texts: tuple[object, ...] | list[object]) -> bytes | None:
+    """An array of bulk strings; None if one of them is of another type."""
+    parts = [b"*%d" % len(texts)]
     for text in texts:
+        if type(text) is not bytes:
+            return None
         length = len(text)
         parts.append(_NEXT_BULK_HEADERS[length] if length < SHORT else b"\r\n$%d\r\n" % length)
         parts.append(text)
     parts.append(b"\r\n")
     return b"".join(parts)
+
+
+try:
+    from holdfast.resp._bulks import bulks as bulks_in_c
+except ImportError:  # it is compiled where that is possible
+    bulks: Any = bulks_in_python
+else:
+    bulks = bulks_in_c
+
+
+def _bulks(texts: tuple[bytes, ...]) -> bytes:
+    reply: bytes | None = bulks(texts)
+    return reply if reply is not None else bulks([bytes(text) for text in texts])
 
 
 def _error(error: CommandError) -> bytes:
@@ -93,6 +106,10 @@ def _array(items: list[Reply], writers: Writers) -> bytes:
         return header + written(items[0], writers)
     if length == 2:
         return b"%b%b%b" % (header, written(items[0], writers), written(items[1], writers))
+    if length and type(items[0]) is bytes and type(items[-1]) is bytes:
+        reply: bytes | None = bulks(items)
+        if reply is not None:
+            return reply
     return header + b"".join([written(item, writers) for item in items])
 
 

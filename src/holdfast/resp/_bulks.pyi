@@ -1,0 +1,3 @@
+"""What _bulks.c has for Python: the function that replies.py has, too."""
+
+def bulks(texts: tuple[object, ...] | list[object], /) -> bytes | None: ...
