@@ -185,7 +185,8 @@ class Server:
             _begin_to_follow(engine)
         cron = Cron(engine)
         cron.start()
-        pages = huge_pages.start() if config.huge_pages else None
+        freeing = engine.keyspace.freeing
+        pages = huge_pages.start(lambda: freeing.trims) if config.huge_pages else None
         listeners = listener.Listeners(config, sockets, tls_sockets, partial(accept, engine), tls)
         await listeners.start()
         if replicator is not None:

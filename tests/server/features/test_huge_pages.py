@@ -156,7 +156,7 @@ def test_a_kernel_that_does_not_know_how_is_asked_once() -> None:
     pages.join_all(on)
     assert len(kernel.asked) == 1
     assert not pages.is_possible
-    PageJoiner(lambda: kernel, every_s=0).run()  # returns
+    PageJoiner(kernel=lambda: kernel, every_s=0).run()  # returns
     assert len(kernel.asked) == 2
 
 
@@ -164,7 +164,21 @@ def test_a_system_without_large_pages_ends_the_thread() -> None:
     def refuse() -> Kernel:
         raise OSError(errno.EPERM, "the system forbids it")
 
-    PageJoiner(refuse, every_s=0).run()  # returns
+    PageJoiner(kernel=refuse, every_s=0).run()  # returns
+
+
+def test_pages_that_trimming_has_broken_are_joined_again() -> None:
+    kernel = FakeKernel(HUGE_BYTES)
+    trims = iter([0, 0, 1, 1])  # the fifth look finds none: the thread ends with an error
+
+    def next_trims() -> int:
+        try:
+            return next(trims)
+        except StopIteration:
+            raise OSError from None
+
+    PageJoiner(next_trims, lambda: kernel, every_s=0).run()
+    assert kernel.asked == kernel.starts * 2
 
 
 def test_memory_that_was_given_back_may_come_again() -> None:

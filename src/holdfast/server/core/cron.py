@@ -76,8 +76,7 @@ class Cron:
             self._evict_clients()
         if self._freeing is None:
             self._free()
-        if not is_busy:
-            engine.keyspace.freeing.rest()
+        engine.keyspace.freeing.give_back(engine.keyspace.used_bytes, is_at_rest=not is_busy)
         if engine.turn.is_dead:
             return
         if engine.condition.failure is None:

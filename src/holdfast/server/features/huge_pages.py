@@ -103,6 +103,10 @@ class HugePages:
         self.count = 0
         self.is_possible = True
 
+    def look_at_all_again(self) -> None:
+        """Memory was given back: some large pages may be small ones again."""
+        self._done.clear()
+
     def join_all(self, may_go_on: Callable[[], bool]) -> None:
         """Look through all memory and make all possible large pages."""
         places = {
@@ -128,14 +132,23 @@ class HugePages:
                 return
 
 
+def _never() -> int:
+    return 0
+
+
 class PageJoiner(threading.Thread):
     """A thread that looks through memory from time to time, until `stop`. It begins a moment after
-    the start, because the import of ctypes takes two milliseconds."""
+    the start, because the import of ctypes takes two milliseconds. `trims` tells how often memory
+    was given back: that breaks large pages."""
 
     def __init__(
-        self, kernel: Callable[[], Kernel] = Kernel, every_s: float = LOOK_EVERY_S
+        self,
+        trims: Callable[[], int] = _never,
+        kernel: Callable[[], Kernel] = Kernel,
+        every_s: float = LOOK_EVERY_S,
     ) -> None:
         super().__init__(name="holdfast-pages", daemon=True)
+        self._trims = trims
         self._kernel = kernel
         self._every_s = every_s
         self._stopping = threading.Event()
@@ -143,9 +156,12 @@ class PageJoiner(threading.Thread):
 
     def run(self) -> None:
         pages: HugePages | None = None
+        trims = 0
         try:
             while not self._stopping.wait(self._every_s):
                 pages = pages or HugePages(self._kernel())
+                if trims != (trims := self._trims()):
+                    pages.look_at_all_again()
                 self._began_s = time.monotonic()
                 pages.join_all(self._take_a_break)
                 if not pages.is_possible:
@@ -164,7 +180,7 @@ class PageJoiner(threading.Thread):
         self._stopping.set()
 
 
-def start() -> PageJoiner:
-    joiner = PageJoiner()
+def start(trims: Callable[[], int]) -> PageJoiner:
+    joiner = PageJoiner(trims)
     joiner.start()
     return joiner

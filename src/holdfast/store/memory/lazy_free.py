@@ -26,14 +26,19 @@ CHUNK: Final = 250  # elements that one of a list's items may have, about
 
 
 class Freeing:
-    __slots__ = ("_done", "_is_trim_due", "_parts", "_removed", "_spaces", "freed", "let_go")
+    __slots__ = (
+        *("_done", "_most_bytes", "_parts", "_removed", "_spaces", "_trimmed_bytes"),
+        *("freed", "let_go", "trims"),
+    )
 
     def __init__(self) -> None:
         self._removed: list[Key] = []
         self._spaces: list[Space] = []
         self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
         self._done = 0  # work since memory was given back
-        self._is_trim_due = False  # it was put off, because it would have taken long
+        self._trimmed_bytes = 0  # that were used when memory was given back
+        self._most_bytes = 0  # that were used since then
+        self.trims = 0  # how often memory was given back
         self.freed = 0  # keys that were removed with large values, or flushed
         # Called for each flushed key: other objects may refer to it.
         self.let_go: Callable[[Key], None] | None = None
@@ -93,19 +98,26 @@ class Freeing:
         return True
 
     def tidy(self, count: int) -> None:
-        """Note that this number of elements or keys has left memory. If there were many, give
-        memory back to the system."""
+        """Note that this number of elements or keys has left memory, or was rearranged in it."""
         self._done += count
-        if self._done >= MANY and self.is_idle:
-            self._done = 0
-            self._is_trim_due = not trim(False)
 
-    def rest(self) -> None:
-        """No client has sent a command for a while: give memory back, if that was put off
-        before."""
-        if self._is_trim_due and self.is_idle:
-            self._is_trim_due = False
-            trim(True)
+    def give_back(self, used_bytes: int, *, is_at_rest: bool) -> None:
+        """Called at each tick: give free memory back to the system, if it pays. A server is at rest
+        if no client has sent a command for a while.
+
+        Free memory that is used again soon is kept: to give it back costs time, and it breaks large
+        pages of memory into small ones. So the bytes in use must have changed by a quarter. While
+        clients send commands, only a server that needs less memory gives some back.
+        """
+        self._most_bytes = max(self._most_bytes, used_bytes)
+        if self._done < MANY or not self.is_idle:
+            return
+        has_shrunk = used_bytes < self._most_bytes * 3 // 4
+        has_grown = is_at_rest and used_bytes > self._trimmed_bytes * 5 // 4
+        if (has_shrunk or has_grown) and trim(is_at_rest):
+            self._done = 0
+            self._most_bytes = self._trimmed_bytes = used_bytes
+            self.trims += 1
 
     def _shrink(self, part: Any, most: int) -> int:
         """Returns how much work it was."""
