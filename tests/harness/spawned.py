@@ -7,7 +7,8 @@ never import these.
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ class Spawned:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that its children can be ended with it
+                start_new_session=True,  # so that all that it starts can be ended with it
             )
         self._processes.append(process)
         return process
@@ -64,9 +65,19 @@ class Spawned:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its children, which are in its group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+    """End a process and all that it has started. A child may have a group of its own, but it is in
+    the session of the process."""
+    while members := list(_session(process.pid)):
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    process.wait()  # not earlier: the number may belong to another process then
+
+
+def _session(session: int) -> Iterator[int]:
+    """The processes of a session that still run."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
+            if int(of) == session and state not in ("Z", "X"):
+                yield int(path.parent.name)
