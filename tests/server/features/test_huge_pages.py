@@ -17,6 +17,7 @@ from holdfast.server.features.huge_pages import (
     HugePages,
     Kernel,
     PageJoiner,
+    break_s,
     regions,
 )
 
@@ -165,6 +166,10 @@ def test_a_system_without_large_pages_ends_the_thread() -> None:
         raise OSError(errno.EPERM, "the system forbids it")
 
     PageJoiner(kernel=refuse, every_s=0).run()  # returns
+
+
+def test_a_process_that_was_stopped_does_not_wait_for_hours() -> None:
+    assert [break_s(took_s) for took_s in (0.0001, 0.004, 3600.0)] == [0.05, 0.2, 5.0]
 
 
 def test_pages_that_trimming_has_broken_are_joined_again() -> None:

@@ -38,7 +38,8 @@ HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
 
 LOOK_EVERY_S = 1.0
 BREAK_S = 0.05  # the shortest wait after each page
-BREAK = 50  # the wait is at least this many times as long as the page took
+BREAK = 50  # the wait is this many times as long as the page took
+LONGEST_BREAK_S = 5.0  # a process that was stopped meanwhile, or a machine, would wait for hours
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 PRESSURE = Path("/proc/pressure/cpu")
@@ -132,6 +133,11 @@ class HugePages:
                 return
 
 
+def break_s(took_s: float) -> float:
+    """How long to wait after a page."""
+    return min(max(BREAK_S, BREAK * took_s), LONGEST_BREAK_S)
+
+
 def _never() -> int:
     return 0
 
@@ -172,7 +178,7 @@ class PageJoiner(threading.Thread):
     def _take_a_break(self) -> bool:
         """Wait. Returns whether to go on."""
         took_s = time.monotonic() - self._began_s
-        is_stopping = self._stopping.wait(max(BREAK_S, BREAK * took_s))
+        is_stopping = self._stopping.wait(break_s(took_s))
         self._began_s = time.monotonic()
         return not is_stopping
 
