@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.web.application import application
 from holdfast.web.dashboard import Dashboard
+from holdfast.web.live.poller import NOT_ASKED
 from holdfast.web.settings import Settings
 from tests.harness import HoldfastServer, RawClient, RedisServer
 from tests.harness.valkey import VALKEY
@@ -136,6 +137,10 @@ def play(port: int, scenario: Scenario, settings: Settings | None = None, **opti
 
     async def main() -> None:
         async with running(wanted, **options) as place:
+            for _ in range(100_000):  # until it is connected, or has learned that it cannot be
+                if place.dashboard.poller.view.trouble != NOT_ASKED:
+                    break
+                await asyncio.sleep(0)
             await scenario(place)
 
     asyncio.run(main())

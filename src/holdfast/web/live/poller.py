@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 WATCHED_S = 2.0
 BUSY_S = 5.0  # while a page is open, for a busy server
 ALONE_S = 10.0
+NOT_ASKED = "the server was not asked yet"
 MOST_UNWRITTEN = 1080  # buckets in memory: an hour, in three resolutions
 
 
@@ -36,7 +37,7 @@ class Poller:
         unix_s: Callable[[], float] = time.time,
     ) -> None:
         self.address = address
-        self.view = View(address, unix_s(), trouble="the server was not asked yet")
+        self.view = View(address, unix_s(), trouble=NOT_ASKED)
         self.failed_since_s: float | None = None
         self.history_trouble = ""
         self.is_refused = False  # the server does not accept the login of the URL
