@@ -19,6 +19,10 @@ NOT_ON_REDIS = {"test_bloom", "test_cache", "test_clock", "test_field_expiry", "
 def test_the_table_is_true(name: str) -> None:
     passes = column(name)  # this skips without fakeredis
     page = PAGE.read_text()
+    if written(page)[name] != passes:
+        # A case that passes only now and then does not pass. (fakeredis has one.)
+        again = column(name)
+        passes = {title: passes[title] and again[title] for title in passes}
     assert written(page)[name] == passes
     if name != "Holdfast":
         assert f"fakeredis {fakeredis_version()}" in page

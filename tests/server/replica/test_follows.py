@@ -25,5 +25,5 @@ def test_any_writes(
     writer.run(COMMANDS)
     wait_until(lambda: is_up(copy), "it follows")
     writer.run(COMMANDS)
-    compare(client, copy)
+    compare(client, copy, type(any_primary))
     assert "cannot be done here" not in replica.stderr

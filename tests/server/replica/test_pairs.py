@@ -97,7 +97,7 @@ def run_rounds(
             wait_until(partial(is_up, copy), "it follows again", 60)
             wait_for_replica(client)
             assert copy.command("GET", "round") == b"$%d\r\n%d\r\n" % (len(str(number)), number)
-            compare(client, copy)
+            compare(client, copy, primary_kind)
 
 
 def counted(client: RawClient) -> int:
