@@ -77,7 +77,7 @@ MOST_OWED_SLICES = 4000
 
 
 def never() -> bool:
-    """For `is_awaited`: nobody waits."""
+    """For `is_awaited`: no client waits."""
     return False
 
 

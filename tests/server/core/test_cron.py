@@ -146,13 +146,13 @@ def test_memory_goes_back_when_less_is_used_or_no_client_waits(
         cron.tick()
 
     tick("SET", "key", "x" * 1000)
-    freeing.tidy(lazy_free.MANY)
+    freeing.note_done(lazy_free.MANY)
     tick("PING")
     assert asked == []  # not less is used
     tick()
     tick()
     assert asked == [True]
-    freeing.tidy(lazy_free.MANY)
+    freeing.note_done(lazy_free.MANY)
     tick("PING")
     tick()
     assert asked == [True]  # as much is used as before

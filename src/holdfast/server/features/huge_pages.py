@@ -138,7 +138,7 @@ def break_s(took_s: float) -> float:
     return min(max(BREAK_S, BREAK * took_s), LONGEST_BREAK_S)
 
 
-def _never() -> int:
+def _no_trims() -> int:
     return 0
 
 
@@ -149,7 +149,7 @@ class PageJoiner(threading.Thread):
 
     def __init__(
         self,
-        trims: Callable[[], int] = _never,
+        trims: Callable[[], int] = _no_trims,
         kernel: Callable[[], Kernel] = Kernel,
         every_s: float = LOOK_EVERY_S,
     ) -> None:

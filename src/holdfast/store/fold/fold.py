@@ -346,7 +346,7 @@ class Fold:
             new_keys = len(created)
             yield from self._pack(created)
             keyspace.tidy(new_keys)
-        keyspace.freeing.tidy(row_count)
+        keyspace.freeing.note_done(row_count)
         yield from self._write_sizes()
         yield from self._empty_graves(row_count // SLICE_ROWS)
 

@@ -92,12 +92,12 @@ class Freeing:
             elif self._spaces:
                 left -= self._empty(self._spaces[-1], left)
             else:
-                self.tidy(SLICE - left)
+                self.note_done(SLICE - left)
                 return False
         self._done += SLICE - left
         return True
 
-    def tidy(self, count: int) -> None:
+    def note_done(self, count: int) -> None:
         """Note that this number of elements or keys has left memory, or was rearranged in it."""
         self._done += count
 
