@@ -96,10 +96,9 @@ def list_item(key_id: KeyId, position: int, element: bytes | None) -> RowOp:
     return RowOp((LIST_ITEMS, key_id, position, element))
 
 
-def hash_field(key_id: KeyId, name: bytes, field: tuple[Any, ...] | None) -> RowOp:
-    """The row of a field: `(value, ordinal, expires_at_ms)`. In memory the tuple may have more
-    elements after these three."""
-    return RowOp((HASH_FIELDS, key_id, name, None if field is None else field[:3]))
+def hash_field(key_id: KeyId, name: bytes, row: tuple[Any, ...] | None) -> RowOp:
+    """The row of a field is `(value, ordinal, expires_at_ms)`."""
+    return RowOp((HASH_FIELDS, key_id, name, row))
 
 
 def set_member(key_id: KeyId, member: bytes, ordinal: object) -> RowOp:

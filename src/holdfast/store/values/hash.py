@@ -7,8 +7,9 @@ insertion_order.py. The keyspace decides when `expire_due` is called.
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, final
 
+from holdfast.compiling import mypyc_attr
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import ADDED
 from holdfast.store.change.ops import HASH_FIELDS, hash_field
@@ -21,14 +22,37 @@ from holdfast.store.values.packed_form import (
     shortened,
 )
 
-# Value, ordinal and expires_at_ms, as in the row of the field. If a change was noted for the fold,
-# the number of that pass follows. (If the type told the number of elements, compiled code would
+# Value, ordinal and expires_at_ms. (If the type told the number of elements, compiled code would
 # unpack the tuple.)
-Field = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 FEWEST_TO_SWEEP = 64  # deadlines; fewer are not swept
 
 NO_DEADLINES: Final[list[tuple[int, bytes]]] = []  # shared by all hashes whose fields do not expire
+
+
+@final
+@mypyc_attr(acyclic=True)
+class Field:
+    """The row of a field, and `dirty_in_fold`: the pass of the fold for which the field was noted
+    last; 0: it was not noted. HSET changes the object of an existing field, because a new object
+    for each HSET takes longer. The bytes and numbers in it refer to no other objects, so the
+    garbage collector does not look at compiled fields."""
+
+    __slots__ = ("dirty_in_fold", "expires_at_ms", "ordinal", "value")
+
+    def __init__(
+        self, value: bytes, ordinal: object, expires_at_ms: object, dirty_in_fold: int
+    ) -> None:
+        self.value = value
+        # An int, and an int or None: objects, so that compiled code makes no new ones for rows.
+        self.ordinal: Any = ordinal
+        self.expires_at_ms: Any = expires_at_ms
+        self.dirty_in_fold = dirty_in_fold
+
+    @property
+    def row(self) -> Row:
+        return (self.value, self.ordinal, self.expires_at_ms)
 
 
 class Hash(Ordered[Field]):
@@ -55,7 +79,7 @@ class Hash(Ordered[Field]):
 
     def get(self, name: bytes) -> bytes | None:
         field = self._elements.get(name)
-        return None if field is None else _value(field)
+        return None if field is None else field.value
 
     def get_many(self, names: Iterable[bytes]) -> Iterator[bytes | None]:
         return map(self.get, names)
@@ -63,7 +87,7 @@ class Hash(Ordered[Field]):
     @property
     def items(self) -> dict[bytes, bytes]:
         """A new dict, in the order in which the fields were added."""
-        return {name: field[0] for name, field in self._in_order().items()}
+        return {name: field.value for name, field in self._in_order().items()}
 
     @property
     def flat(self) -> tuple[bytes, ...]:
@@ -71,16 +95,16 @@ class Hash(Ordered[Field]):
         words: list[bytes] = []
         for name, field in self._in_order().items():
             words.append(name)
-            words.append(field[0])
+            words.append(field.value)
         return tuple(words)
 
     @property
     def values(self) -> tuple[bytes, ...]:
-        return tuple([field[0] for field in self._in_order().values()])
+        return tuple([field.value for field in self._in_order().values()])
 
     def expires_at_ms(self, name: bytes) -> int | None:
         """The time when the field expires; None: never. The field must exist."""
-        expires_at_ms: int | None = self._elements[name][2]
+        expires_at_ms: int | None = self._elements[name].expires_at_ms
         return expires_at_ms
 
     # -- changing -----------------------------------------------------------------------------
@@ -92,49 +116,59 @@ class Hash(Ordered[Field]):
 
     def set(self, name: bytes, value: bytes, log: ChangeLog, *, keep_expiry: bool = False) -> bool:
         """Set a field. Returns whether it is new."""
-        old = self._elements.get(name)
-        ordinal: Any = self._next
-        expires_at_ms: Any = None
-        if old is not None:
-            ordinal = old[1]
-            if keep_expiry:
-                expires_at_ms = old[2]
-        if not log.joins_elements or expires_at_ms is not None:
-            self._change(name, (value, ordinal, expires_at_ms, 0), old, log)
-            return old is None
-        fold: Any = log.fold_state.next_fold
-        self._place(name, (value, ordinal, None, fold), old, log)
-        log.add_field(self, self.id, name, value, ordinal)
-        if old is None or old[3] != fold:
+        field = self._elements.get(name)
+        if field is None:
+            ordinal: Any = self._next
+            if not log.joins_elements:
+                self._change(name, (value, ordinal, None), None, log)
+                return True
+            fold = log.fold_state.next_fold
+            self._add(name, Field(value, ordinal, None, fold), log)
+            log.add_field(self, self.id, name, value, ordinal)
             self._note(name, log)
+            if log.undo is not None:
+                log.undo.append(RowUndo(HASH_FIELDS, self, name, None))
+            return True
+        expires_at_ms = field.expires_at_ms if keep_expiry else None
+        if not log.joins_elements or expires_at_ms is not None:
+            self._change(name, (value, field.ordinal, expires_at_ms), field, log)
+            return False
         if log.undo is not None:
-            log.undo.append(RowUndo(HASH_FIELDS, self, name, old))
-        return old is None
+            log.undo.append(RowUndo(HASH_FIELDS, self, name, field.row))
+        self._renew(field, value, log)
+        field.expires_at_ms = None
+        log.add_field(self, self.id, name, value, field.ordinal)
+        fold = log.fold_state.next_fold
+        if field.dirty_in_fold != fold:
+            field.dirty_in_fold = fold
+            self._note(name, log)
+        return False
 
     def set_expiry(self, name: bytes, expires_at_ms: int | None, log: ChangeLog) -> None:
         """Set the expiry of a field, which must exist."""
-        old = self._elements[name]
-        self._change(name, (old[0], old[1], expires_at_ms, 0), old, log)
+        field = self._elements[name]
+        self._change(name, (field.value, field.ordinal, expires_at_ms), field, log)
 
     def remove(self, name: bytes, log: ChangeLog) -> bool:
         """Remove a field. Returns False when it did not exist."""
         old = self._delete(name, log)
         if old is None:
             return False
-        self._record(name, None, old, log)
+        self._record(name, None, old.row, log)
         return True
 
     def copy(self, new_id: int, log: ChangeLog) -> "Hash":
         """See Collection. No undo, and no bytes are counted: the key of the copy does both."""
         new = Hash(new_id)
         for name, field in self._in_order().items():
-            new.apply(name, field)
-            log.ops.append(hash_field(new_id, name, field))
+            row = field.row
+            new.apply(name, row)
+            log.ops.append(hash_field(new_id, name, row))
         return new
 
     def rows(self, names: list[bytes]) -> list[Any]:
         fields = [self._elements.get(name) for name in names]
-        return [None if field is None else field[:3] for field in fields]
+        return [None if field is None else field.row for field in fields]
 
     def add_columns(self, names: list[bytes], values: list[Any], ordinals: list[int]) -> int:
         if self._deadlines:
@@ -143,14 +177,14 @@ class Hash(Ordered[Field]):
         if len(elements) == 1:
             for name, field in elements.items():
                 names.append(name)
-                values.append(field[0])
-                ordinals.append(field[1])
+                values.append(field.value)
+                ordinals.append(field.ordinal)
             return 1
         for name in self.sorted_names():
             field = elements[name]
             names.append(name)
-            values.append(field[0])
-            ordinals.append(field[1])
+            values.append(field.value)
+            ordinals.append(field.ordinal)
         return len(elements)
 
     def parts(self) -> list[Any]:
@@ -162,7 +196,7 @@ class Hash(Ordered[Field]):
         nbytes = highest = 0
         longest = self.longest
         for name, value, ordinal, at_ms in rows:
-            fields[name] = (value, ordinal, at_ms, 0)
+            fields[name] = Field(value, ordinal, at_ms, 0)
             nbytes += len(name) + len(value) + ELEMENT_OVERHEAD
             longest = max(longest, len(name), len(value))
             highest = max(highest, ordinal)
@@ -172,14 +206,14 @@ class Hash(Ordered[Field]):
         self.longest = longest
         self.most_fields = len(fields)
 
-    def apply(self, name: bytes, new: Field | None) -> None:
+    def apply(self, name: bytes, row: Row | None) -> None:
         """Apply a row of the file or the journal."""
-        old = self._elements.get(name)
-        if old is not None and (new is None or new[1] != old[1]):
+        field = self._elements.get(name)
+        if field is not None and (row is None or row[1] != field.ordinal):
             self._delete(name, None)
-            old = None
-        if new is not None:
-            self._place(name, (*new[:3], 0), old, None)
+            field = None
+        if row is not None:
+            self._put(name, row, field, None)
 
     # -- packed -------------------------------------------------------------------------------
 
@@ -194,20 +228,20 @@ class Hash(Ordered[Field]):
             return None
         if len(self._elements) == 1:
             for name, field in self._elements.items():
-                return [0 if field[1] == 1 else [field[1]], name, field[0]]
+                return [0 if field.ordinal == 1 else [field.ordinal], name, field.value]
         ordinals: list[int] = []
         words: list[Any] = [0]
         for name, field in self._in_order().items():
-            ordinals.append(field[1])
+            ordinals.append(field.ordinal)
             words.append(name)
-            words.append(field[0])
+            words.append(field.value)
         words[0] = shortened(ordinals)
         return words
 
     def fill_packed(self, flat: list[Any]) -> None:
         at = 1
         for ordinal in lengthened(flat[0], len(flat) // 2):
-            self._place(flat[at], (flat[at + 1], ordinal, None, 0), None, None)
+            self._add(flat[at], Field(flat[at + 1], ordinal, None, 0), None)
             at += 2
 
     # -- expiry -------------------------------------------------------------------------------
@@ -242,7 +276,7 @@ class Hash(Ordered[Field]):
 
     def _is_current(self, deadline: tuple[int, bytes]) -> bool:
         field = self._elements.get(deadline[1])
-        return field is not None and field[2] == deadline[0]
+        return field is not None and field.expires_at_ms == deadline[0]
 
     def _push_deadline(self, expires_at_ms: int, name: bytes) -> None:
         if self._deadlines is NO_DEADLINES:
@@ -253,47 +287,58 @@ class Hash(Ordered[Field]):
         self._push_deadline(expires_at_ms, name)
         if len(self._deadlines) > 2 * len(self._elements) + FEWEST_TO_SWEEP:
             self._deadlines = [
-                (field[2], name) for name, field in self._elements.items() if field[2] is not None
+                (field.expires_at_ms, name)
+                for name, field in self._elements.items()
+                if field.expires_at_ms is not None
             ]
             heapify(self._deadlines)
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _change(self, name: bytes, new: Field, old: Field | None, log: ChangeLog) -> None:
+    def _change(self, name: bytes, row: Row, field: Field | None, log: ChangeLog) -> None:
         """Report the field by an operation of its own, not in a run."""
-        self._place(name, new, old, log)
-        self._record(name, new, old, log)
+        self._record(name, row, None if field is None else field.row, log)
+        self._put(name, row, field, log)
 
-    def _record(self, name: bytes, new: Field | None, old: Field | None, log: ChangeLog) -> None:
+    def _record(self, name: bytes, new: Row | None, old: Row | None, log: ChangeLog) -> None:
         log.ops.append(hash_field(self.id, name, new))
         if log.undo is not None:
             log.undo.append(RowUndo(HASH_FIELDS, self, name, old))
 
-    def _place(self, name: bytes, new: Field, old: Field | None, log: ChangeLog | None) -> None:
-        """Store a field. A field that existed keeps its ordinal."""
-        length = len(_value(new))
-        if old is None:
-            self._insert(name, new, new[1], self._size(name, new), log)
-            if len(name) > self.longest:
-                self.longest = len(name)
-            if len(self._elements) > self.most_fields:
-                self.most_fields = len(self._elements)
+    def _put(self, name: bytes, row: Row, field: Field | None, log: ChangeLog | None) -> None:
+        """Give a field this row. A field that exists has the same ordinal."""
+        value, expires_at_ms, known_ms = row[0], row[2], None
+        if field is None:
+            self._add(name, Field(value, row[1], expires_at_ms, 0), log)
         else:
-            self._elements[name] = new
-            self._resize(length - len(_value(old)), log)
+            known_ms = field.expires_at_ms
+            self._renew(field, value, log)
+            field.expires_at_ms = expires_at_ms
+            field.dirty_in_fold = 0
+        if expires_at_ms is not None and expires_at_ms != known_ms:
+            self._remember_deadline(expires_at_ms, name)
+
+    def _add(self, name: bytes, field: Field, log: ChangeLog | None) -> None:
+        """Store a new field, without its deadline."""
+        self._insert(name, field, field.ordinal, self._size(name, field), log)
+        if len(name) > self.longest:
+            self.longest = len(name)
+        if len(field.value) > self.longest:
+            self.longest = len(field.value)
+        if len(self._elements) > self.most_fields:
+            self.most_fields = len(self._elements)
+
+    def _renew(self, field: Field, value: bytes, log: ChangeLog | None) -> None:
+        """Give a field another value."""
+        length = len(value)
+        self._resize(length - len(field.value), log)
+        field.value = value
         if length > self.longest:
             self.longest = length
-        if new[2] is not None and (old is None or old[2] != new[2]):
-            self._remember_deadline(new[2], name)
 
     def _ordinal(self, element: Field) -> int:
-        ordinal: int = element[1]
+        ordinal: int = element.ordinal
         return ordinal
 
     def _size(self, name: bytes, element: Field) -> int:
-        return len(name) + len(_value(element)) + ELEMENT_OVERHEAD
-
-
-def _value(field: Field) -> bytes:
-    value: bytes = field[0]
-    return value
+        return len(name) + len(element.value) + ELEMENT_OVERHEAD
