@@ -3,6 +3,7 @@
 import asyncio
 import tracemalloc
 from contextlib import suppress
+from itertools import count
 from time import perf_counter_ns
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from holdfast.psync import open_commands
 from holdfast.psync.events import Command, Commands, PsyncError, TooLargeError
 from holdfast.resp import encode2
+from holdfast.server.core.engine import SHARE_NS
 from holdfast.server.replica.link import MOST_WAITING_BYTES, STEADY_S, Link
 from holdfast.server.replica.link_states import LinkState
 from holdfast.server.replica.position import Position
@@ -100,6 +102,31 @@ def test_a_transaction_without_an_end_is_not_collected_for_ever(
     with pytest.raises(TooLargeError, match="a transaction of the primary takes more than"):
         take_more()
     assert session.noted < offset
+
+
+def test_a_share_of_the_stream_copies_no_bytes_behind_it() -> None:
+    """A replica that lags has megabytes of commands that wait. Each share runs some of them."""
+    place = InProcess({"save": ""})
+    link = Link(place.engine, ReplicaRole(place.engine), "127.0.0.1", 1)
+    times_ns = count(0, 10 * SHARE_NS)  # each command takes a share
+    start = Position(b"x" * 40, 0, 0)
+    session = PrimarySession(place.engine, link, "there", "here", start, lambda: next(times_ns))
+    session.sign_in()
+    data = encode2([b"SET", b"k", b"v"])
+    number = MOST_WAITING_BYTES // len(data)
+    ends = range(len(data), number * len(data) + 1, len(data))
+    piece, commands = data * 1000, [Command([b"SET", b"k", b"v"], end) for end in ends]
+    for at in range(0, number, 1000):
+        session.take(Commands(piece, commands[at : at + 1000]))
+    tracemalloc.start()
+    try:
+        for _ in range(1500):  # through the end of a piece
+            session.proceed()
+        highest_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert session.noted == 1500 * len(data)
+    assert highest_bytes < MOST_WAITING_BYTES / 8
 
 
 class FailingLink(Link):

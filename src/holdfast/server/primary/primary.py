@@ -115,7 +115,7 @@ class Primary:
         self.is_following: Callable[[], bool] | None = None
         self.holds_stream = False  # nothing is added to the stream by itself: a failover waits
         # Of the stream of its primary, in the open batch.
-        self._passed_on: list[bytes | bytearray] = []
+        self._passed_on: list[bytes] = []
         self.is_writing = False  # a snapshot
         self._has_field_times = False  # it
         self._cut_at: int | None = None  # the offset that it has, once that is known
@@ -274,7 +274,7 @@ class Primary:
         self.backlog = Backlog(self._host.config.repl_backlog_size, replication_id, offset)
         self.let_go()
 
-    def pass_on(self, data: bytes | bytearray) -> None:
+    def pass_on(self, data: bytes) -> None:
         """Bytes of the stream of the primary, whose changes are in the open batch."""
         self._passed_on.append(data)
 

@@ -29,6 +29,40 @@ OWN_ARGUMENTS: Final = 2  # a queued command takes as much memory beside its arg
 RULES: Final = [b"on", b"nopass", b"allkeys", b"allchannels", b"allcommands"]
 
 
+class HeldBytes:
+    """Bytes of a stream, in the pieces that arrived. To take the first of them copies no others."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._taken = 0  # bytes of the first piece
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, data: bytes) -> None:
+        if data:
+            self._pieces.append(data)
+            self._size += len(data)
+
+    def take(self, count: int) -> list[bytes]:
+        """The first bytes, so many, in pieces."""
+        self._size -= count
+        taken: list[bytes] = []
+        while count:
+            piece = self._pieces[0]
+            end = self._taken + count
+            if end < len(piece):
+                taken.append(piece[self._taken : end])
+                self._taken = end
+                break
+            count = end - len(piece)
+            taken.append(piece[self._taken :] if self._taken else piece)
+            self._pieces.popleft()
+            self._taken = 0
+        return taken
+
+
 class PrimarySession(Session):
     def __init__(
         self,
@@ -43,7 +77,7 @@ class PrimarySession(Session):
         self._engine = engine
         self._now_ns = now_ns
         self._commands: deque[Command] = deque()
-        self._bytes = bytearray()  # of the stream, from the noted offset on
+        self._held = HeldBytes()  # of the stream, from the noted offset on
         self._replication_id = position.replication_id
         self.received = position.offset
         self._applied = self.noted = position.offset
@@ -64,19 +98,19 @@ class PrimarySession(Session):
 
     @property
     def input_bytes(self) -> int:
-        return len(self._bytes)
+        return len(self._held)
 
     @property
     def waiting_bytes(self) -> int:
         """The bytes of commands that have not run. Commands of an open transaction do not count:
         the link must read on to its EXEC, however large the transaction is."""
-        return len(self._bytes) if self._commands else 0
+        return len(self._held) if self._commands else 0
 
     def take(self, received: Commands) -> None:
         """Commands that the primary has sent. They run soon. Raises TooLargeError."""
         if self.multi is not None:
-            check_open(len(self._bytes), self._queued_arguments, "a transaction of the primary")
-        self._bytes += received.data
+            check_open(len(self._held), self._queued_arguments, "a transaction of the primary")
+        self._held.add(received.data)
         self.received += len(received.data)
         if received.commands:
             self._commands.extend(received.commands)
@@ -133,10 +167,8 @@ class PrimarySession(Session):
         if not count or self.closing:
             return
         self.noted = self._applied
-        rest = self._bytes[count:]
-        del self._bytes[count:]
-        self._engine.primary.pass_on(self._bytes)  # itself, because it may be large
-        self._bytes = rest
+        for data in self._held.take(count):
+            self._engine.primary.pass_on(data)
         position = Position(self._replication_id, self.noted, self.db.index)
         self._engine.keyspace.set_position(position.pack())
 
