@@ -41,7 +41,7 @@ SOURCES = {
         *("2026-11-19-dashboard-open.json", "2026-11-19-dashboard-tabs.json"),
         *("2026-11-19-dashboard-large.json", "2026-11-19-dashboard-search.json"),
     ],
-    "replication": ["2026-11-18-replication.json"],
+    "replication": ["2026-11-20-replication.json"],
     # Beside redis-server. A second run, beside an older Holdfast, adds bars and a table.
     "new-keys": ["2026-11-19-everysec-new-keys.json"],
     "lives": ["2026-11-19-lives-sessions.json", "2026-11-19-lives-jobs.json"],
@@ -275,16 +275,15 @@ def dashboard_table(_: str, runs: list[Any]) -> Iterator[str]:
             yield f"| `{path}` | {figures['page_ms']:.0f} | {figures['longest_ping_ms']:.0f} |"
 
 
+SNAPSHOT = {
+    "seconds": ("s", ".1f"),
+    "primary_cpu_s": ("CPU s, primary", ".1f"),
+    "replica_cpu_s": ("CPU s, replica", ".1f"),
+}
 # The rows of `make bench-replication`: title, and the figures with their form.
 REPLICATION: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
-    "snapshot": (
-        "full resynchronisation of 1,000,000 small keys",
-        {
-            "seconds": ("s", ".1f"),
-            "primary_cpu_s": ("CPU s, primary", ".1f"),
-            "replica_cpu_s": ("CPU s, replica", ".1f"),
-        },
-    ),
+    "snapshot": ("full resynchronisation of 1,000,000 small strings", SNAPSHOT),
+    "hashes": ("full resynchronisation of 1,000,000 hashes of three fields", SNAPSHOT),
     "primary": ("`SET` ×16, 50 clients", {"rps": ("/s", ",.0f"), "cpu_us": ("CPU µs", ".2f")}),
     "stream": (
         "commands that a replica applies after a pause",
@@ -292,7 +291,7 @@ REPLICATION: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     ),
     "lag": (
         "lag beside 5,000 writes a second",
-        {"p50_ms": ("p50, ms", ".1f"), "p99_ms": ("p99, ms", ".1f")},
+        {"p50_ms": ("p50, ms", ".2f"), "p99_ms": ("p99, ms", ".2f")},
     ),
     "failover": (
         "failover by redis-sentinel, `down-after-milliseconds 1000`",
