@@ -194,6 +194,20 @@ def test_options_are_configuration(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"replicaof": "127.0.0.1 6379"},
+        {"active_active": "yes", "node_id": 1},
+        {"peer": "redis://127.0.0.1:6380"},
+    ],
+)
+def test_what_only_a_server_does_is_refused(options: dict[str, str | int], tmp_path: Path) -> None:
+    with pytest.raises(holdfast.ConfigError, match="an embedded database does not replicate"):
+        holdfast.open(tmp_path / "a.db", **options)
+    assert not (tmp_path / "a.db").exists()
+
+
 def test_a_session_of_ones_own_hears_messages() -> None:
     async def main() -> tuple[list[Reply], list[Reply]]:
         pushed: list[Reply] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from holdfast import all_commands as all_commands
-from holdfast.errors import CommandError, HoldfastError
+from holdfast.errors import CommandError, ConfigError, HoldfastError
 from holdfast.resp import NullArray, Push, Reply
 from holdfast.server.config.config import Config
 from holdfast.server.core.cron import Cron
@@ -202,6 +202,11 @@ class LocalDatabase:
 
 def open_local(path: str, **options: str | int) -> LocalDatabase:
     config = Config(options)
+    if config.replicaof or config.active_active or config.peer:
+        raise ConfigError(
+            "replicaof, active-active and peer are for servers: an embedded database does not"
+            " replicate, start one with `holdfast serve`"
+        )
     store = open_store(
         path,
         config.databases,

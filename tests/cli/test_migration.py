@@ -103,6 +103,7 @@ def test_a_dry_run_names_what_does_not_fit(run: Run) -> None:
         (["import", "redis://h", "--db=y", "--follow", "--dry-run"], "--follow needs PSYNC"),
         (["import", "x", "--db", ":memory:"], "--db takes a file"),
         (["export", "--db", "y", "memory://"], "a server has a URL such as redis://host:6379"),
+        (["import", "http://host", "--db", "y"], "such as redis://host:6379, not http://"),
         (["export", "--db", "y", "redis://h:0"], "the port is 0; it must be between 1 and 65535"),
         (["export", "--db", "y", "redis://h", "--format=redis8"], "--format is for files"),
         (["export", "--db", "y", "z", "--format", "rdb"], "invalid choice: 'rdb'"),

@@ -3,6 +3,7 @@
 All commands that go through here may run twice: a pipeline is sent again if its connection broke.
 """
 
+import re
 import time
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +28,6 @@ from holdfast.client.protocol.convert import converter
 from holdfast.client.topology.single import Caller, Command
 from holdfast.client.transport.options import (
     CLUSTER_SCHEMES,
-    LOCAL_SCHEMES,
     SENTINEL_SCHEMES,
     SERVER_SCHEMES,
     ClientOptions,
@@ -60,8 +60,8 @@ _number = converter(int)
 
 
 def is_url(word: str) -> bool:
-    scheme, mark, _ = word.partition("://")
-    return bool(mark) and (scheme in SCHEMES or scheme in LOCAL_SCHEMES)
+    """Whether this is a URL, of any kind, and no path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", word) is not None
 
 
 class LiveServer:
