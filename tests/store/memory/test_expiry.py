@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.memory.expiry import SEARCH_AGAIN_MS, expire_due, is_searching
+from holdfast.store.memory import expiry
+from holdfast.store.memory.expiry import (
+    FEWEST_TO_SWEEP,
+    MOVED,
+    SEARCH_AGAIN_MS,
+    expire_due,
+    is_searching,
+)
 from holdfast.store.store import FileStore, MemoryStore
 from tests.harness.in_process import InProcess
 
@@ -53,6 +60,37 @@ def test_a_key_whose_time_goes_back_and_forth_leaves_few_entries() -> None:
     assert len(keyspace.expiring) <= 10_000
 
 
+def test_a_sweep_takes_a_few_steps_of_each_key_and_drops_what_is_gone() -> None:
+    """Of locks that were taken and freed, the heap keeps as many entries as there are keys, and no
+    call looks at all of them."""
+    keyspace = MemoryStore().keyspace
+    database, heap = keyspace.databases[0], keyspace.expiring
+    for number in range(9_000):
+        database.set_string(b"%d" % number, b"v", 1 << 40)
+    longest = 0
+    for _ in range(40_000):
+        before = len(heap)
+        database.remove(database.set_string(b"lock", b"v", 1 << 40))
+        longest = max(longest, before - len(heap))
+    assert longest <= MOVED
+    assert 9_000 <= len(heap) <= 2 * 9_000 + FEWEST_TO_SWEEP
+    keyspace.now_ms = 1 << 40
+    assert expire_due(keyspace, 100_000) == 9_000
+
+
+def test_a_sweep_that_is_ended_by_time_forgets_its_keys() -> None:
+    keyspace = MemoryStore().keyspace
+    database, heap = keyspace.databases[0], keyspace.expiring
+    for number in range(FEWEST_TO_SWEEP + 2):  # the last two pushes move some entries
+        database.set_string(b"%d" % number, b"v", 1000 + number)
+    assert heap._old
+    assert heap._moved
+    keyspace.now_ms = 100_000
+    assert expire_due(keyspace, 100_000) == FEWEST_TO_SWEEP + 2
+    assert heap.first_ms > 100_000
+    assert not heap._moved
+
+
 def test_many_entries_are_moved_in_slices() -> None:
     keyspace = MemoryStore().keyspace
     database = keyspace.databases[0]
@@ -69,9 +107,11 @@ def test_many_entries_are_moved_in_slices() -> None:
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_random_lives(rng: random.Random, number: int) -> None:
-    """Beside a dict with the time of each key."""
+def test_random_lives(rng: random.Random, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a dict with the time of each key, and with sweeps all the time."""
+    monkeypatch.setattr(expiry, "FEWEST_TO_SWEEP", 8)
     keyspace = MemoryStore().keyspace
+    keyspace.expiring._sweep_at = 8
     database = keyspace.databases[0]
     times: dict[bytes, int | None] = {}
     expired = 0

@@ -1,7 +1,8 @@
 """Which keys and hash fields in memory expire next. Cold ones are found by indexes in the file."""
 
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from holdfast.store.change.fold_state import NO_ID
@@ -27,6 +28,11 @@ SEARCH_AGAIN_MS: Final = 60_000  # until the file is searched from the start aga
 FIELDS_SHARE = 10  # to load a hash takes longer than to remove a key
 LOOKS: Final = 2  # at so many entries for each key that may be found in one slice
 ALL: Final = 1 << 60
+FEWEST_TO_SWEEP: Final = 10_000  # entries; fewer are not swept
+PART: Final = 1000  # entries for each set of keys
+MOVED: Final = 4  # entries for each push: enough to end a sweep before the next one is due
+
+Entry = tuple[int, int, "Key"]  # the time, a number that no other entry has, the key
 
 
 class ExpiryHeap:
@@ -35,29 +41,41 @@ class ExpiryHeap:
     is gone, or whose time becomes earlier, leaves its entry behind.
 
     If not `moves_later`, a key that gets another time is pushed again, and an entry with any other
-    time is left behind."""
+    time is left behind.
 
-    __slots__ = ("_heap", "_moves_later", "_pushes", "_sweep_at", "_time_ms", "is_cut")
+    When the heap has doubled, it is swept: it becomes `_old`, and each push moves a few entries
+    from its end that are still needed, one for each key. (A heap without its last entry is a
+    heap.) To sweep all at once would hold up clients, a second for two million entries. `_moved`
+    has the keys of moved entries, in many small sets, because a large one takes long to grow and
+    to be freed. `_spent` are those of the last sweep; each push frees one."""
+
+    __slots__ = (
+        *("_heap", "_moved", "_moves_later", "_old", "_pushes", "_spent", "_sweep_at", "_time_ms"),
+        "is_cut",
+    )
 
     def __init__(
         self, time_ms: "Callable[[Key], int | None]" = _expires_at_ms, *, moves_later: bool = True
     ) -> None:
         self._time_ms = time_ms
         self._moves_later = moves_later
-        self._heap: list[tuple[int, int, Key]] = []
+        self._heap: list[Entry] = []
+        self._old: list[Entry] = []
+        self._moved: list[set[Key]] = []
+        self._spent: list[set[Key]] = []
         self._pushes = 0  # breaks ties, so that keys are never compared
-        self._sweep_at = 10_000
+        self._sweep_at = FEWEST_TO_SWEEP
         self.is_cut = False  # the last `pop_due` made all its looks, so more keys may be due
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._heap) + len(self._old)
 
     @property
     def first_ms(self) -> int:
         """The time of the first key; later than all times if there is none."""
-        while self._heap:
-            if self._settle_first():
-                return self._heap[0][0]
+        while heap := self._first():
+            if self._settle_first(heap):
+                return heap[0][0]
         return ALL
 
     def push(self, key: "Key") -> None:
@@ -65,41 +83,44 @@ class ExpiryHeap:
         assert time_ms is not None
         self._pushes += 1
         heappush(self._heap, (time_ms, self._pushes, key))
-        if len(self._heap) >= self._sweep_at:
-            self._sweep()
+        if self._old:
+            self._sweep_on()
+        elif self._spent:
+            self._spent.pop()
+        elif len(self._heap) >= self._sweep_at:
+            self._moved = [set() for _ in range(len(self._heap) // PART + 1)]
+            self._old, self._heap = self._heap, []
 
     def keys(self, limit: int) -> list["Key"]:
         """Keys that have an expiry; some may be in it twice."""
-        return [entry[2] for entry in self._heap[:limit] if self._current_ms(entry[2]) is not None]
-
-    def _sweep(self) -> None:
-        """Leave one entry for each key. The heap doubled since the last sweep, which pays for this
-        one."""
-        keys = dict.fromkeys([entry[2] for entry in self._heap])
-        heap: list[tuple[int, int, Key]] = []
-        for number, key in enumerate(keys):
-            time_ms = self._current_ms(key)
-            if time_ms is not None:
-                heap.append((time_ms, number - len(keys), key))
-        heapify(heap)
-        self._heap = heap
-        self._sweep_at = max(10_000, 2 * len(heap))
+        entries = islice(chain(self._heap, self._old), limit)
+        return [entry[2] for entry in entries if self._current_ms(entry[2]) is not None]
 
     def pop_due(self, now_ms: int, limit: int, looks: int = ALL) -> list["Key"]:
         """Up to `limit` keys whose time has come, after a look at so many entries. A key may be
         among them twice."""
         due: list[Key] = []
-        heap = self._heap
-        while heap and heap[0][0] <= now_ms and len(due) < limit and looks > 0:
+        while len(due) < limit and looks > 0:
+            heap = self._first()
+            if not heap or heap[0][0] > now_ms:
+                break
             looks -= 1
-            if self._settle_first():
+            if self._settle_first(heap):
                 due.append(heappop(heap)[2])
         self.is_cut = looks == 0
         return due
 
-    def _settle_first(self) -> bool:
+    def _first(self) -> list[Entry]:
+        """The heap with the first entry. Empty if there is no entry."""
+        heap, old = self._heap, self._old
+        if not old:
+            if self._moved:
+                self._end_sweep()
+            return heap
+        return old if not heap or old[0] < heap[0] else heap
+
+    def _settle_first(self, heap: list[Entry]) -> bool:
         """Whether the first entry has the time of its key. If not, it is moved or dropped."""
-        heap = self._heap
         first_ms, number, key = heap[0]
         time_ms = self._current_ms(key)
         if time_ms == first_ms:
@@ -109,6 +130,26 @@ class ExpiryHeap:
         else:
             heappop(heap)
         return False
+
+    def _sweep_on(self) -> None:
+        """Move some entries. An entry is dropped if it is later than its key: an earlier one is
+        there, too."""
+        old, moved = self._old, self._moved
+        for _ in range(min(MOVED, len(old))):
+            entry_ms, number, key = old.pop()
+            time_ms = self._current_ms(key)
+            part = moved[hash(key) % len(moved)]
+            if time_ms is None or key in part:
+                continue
+            if entry_ms == time_ms or (self._moves_later and entry_ms < time_ms):
+                part.add(key)
+                heappush(self._heap, (time_ms, number, key))
+        if not old:
+            self._end_sweep()
+
+    def _end_sweep(self) -> None:
+        self._spent, self._moved = self._moved, []
+        self._sweep_at = max(FEWEST_TO_SWEEP, 2 * len(self._heap))
 
     def _current_ms(self, key: "Key") -> int | None:
         return self._time_ms(key) if key.is_attached else None
