@@ -154,7 +154,8 @@ def sessions(server: ServerProcess, args: argparse.Namespace) -> Life:
             )
         except SystemExit as error:
             raise UnknownCommandError(str(error)) from None
-        common.wait_until_idle(server.pid)
+        if isinstance(server, HoldfastServer):
+            ask(clients[0], "SAVE")  # not until it is idle: then all sessions would have expired
         meter = Meter(server)
         rates: list[float] = []
         waits_s: list[float] = []

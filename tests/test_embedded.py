@@ -202,7 +202,7 @@ def test_options_are_configuration(tmp_path: Path) -> None:
         {"peer": "redis://127.0.0.1:6380"},
     ],
 )
-def test_what_only_a_server_does_is_refused(options: dict[str, str | int], tmp_path: Path) -> None:
+def test_replication_is_refused(options: dict[str, str | int], tmp_path: Path) -> None:
     with pytest.raises(holdfast.ConfigError, match="an embedded database does not replicate"):
         holdfast.open(tmp_path / "a.db", **options)
     assert not (tmp_path / "a.db").exists()

@@ -1,5 +1,7 @@
-"""Marks for the compiler, which do nothing at run time. Type checker and compiler read the stub
-beside this file: there they are the marks of mypy_extensions, which is not installed with us."""
+"""Marks for the compiler, which do nothing at run time.
+
+The compiler and the type checker read the stub beside this file instead. It has the marks of
+mypy_extensions, a package that only these two need."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -204,8 +204,8 @@ def open_local(path: str, **options: str | int) -> LocalDatabase:
     config = Config(options)
     if config.replicaof or config.active_active or config.peer:
         raise ConfigError(
-            "replicaof, active-active and peer are for servers: an embedded database does not"
-            " replicate, start one with `holdfast serve`"
+            "replicaof, active-active and peer are for a server (`holdfast serve`):"
+            " an embedded database does not replicate"
         )
     store = open_store(
         path,

@@ -60,7 +60,7 @@ _number = converter(int)
 
 
 def is_url(word: str) -> bool:
-    """Whether this is a URL, of any kind, and no path."""
+    """Whether this is a URL, with any scheme, and not a path. (`C:` is the drive of a path.)"""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", word) is not None
 
 

@@ -30,7 +30,7 @@ RULES: Final = [b"on", b"nopass", b"allkeys", b"allchannels", b"allcommands"]
 
 
 class HeldBytes:
-    """Bytes of a stream, in the pieces that arrived. To take the first of them copies no others."""
+    """Bytes of a stream, in the pieces that arrived. To take the first bytes copies no others."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -46,7 +46,8 @@ class HeldBytes:
             self._size += len(data)
 
     def take(self, count: int) -> list[bytes]:
-        """The first bytes, so many, in pieces."""
+        """Take the first `count` bytes, in pieces."""
+        assert count <= self._size
         self._size -= count
         taken: list[bytes] = []
         while count:

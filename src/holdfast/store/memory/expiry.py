@@ -29,8 +29,8 @@ FIELDS_SHARE = 10  # to load a hash takes longer than to remove a key
 LOOKS: Final = 2  # at so many entries for each key that may be found in one slice
 ALL: Final = 1 << 60
 FEWEST_TO_SWEEP: Final = 10_000  # entries; fewer are not swept
-PART: Final = 1000  # entries for each set of keys
-MOVED: Final = 4  # entries for each push: enough to end a sweep before the next one is due
+IDS_PER_SET: Final = 1000
+MOVES_PER_PUSH: Final = 4  # enough to end a sweep before the next one is due
 
 Entry = tuple[int, int, "Key"]  # the time, a number that no other entry has, the key
 
@@ -44,10 +44,12 @@ class ExpiryHeap:
     time is left behind.
 
     When the heap has doubled, it is swept: it becomes `_old`, and each push moves a few entries
-    from its end that are still needed, one for each key. (A heap without its last entry is a
-    heap.) To sweep all at once would hold up clients, a second for two million entries. `_moved`
-    has the keys of moved entries, in many small sets, because a large one takes long to grow and
-    to be freed. `_spent` are those of the last sweep; each push frees one."""
+    from its end to the new heap. (A heap without its last entry is a heap.) Entries that are not
+    needed are dropped. To sweep all at once would hold up clients.
+
+    `_moved` has the ids of the keys whose entries were moved. The ids are in many small sets,
+    because a large one takes long to grow and to be freed. (Keys instead of ids would keep values
+    in memory.) `_spent` are the sets of the last sweep; each push frees one of them."""
 
     __slots__ = (
         *("_heap", "_moved", "_moves_later", "_old", "_pushes", "_spent", "_sweep_at", "_time_ms"),
@@ -61,8 +63,8 @@ class ExpiryHeap:
         self._moves_later = moves_later
         self._heap: list[Entry] = []
         self._old: list[Entry] = []
-        self._moved: list[set[Key]] = []
-        self._spent: list[set[Key]] = []
+        self._moved: list[set[int]] = []
+        self._spent: list[set[int]] = []
         self._pushes = 0  # breaks ties, so that keys are never compared
         self._sweep_at = FEWEST_TO_SWEEP
         self.is_cut = False  # the last `pop_due` made all its looks, so more keys may be due
@@ -88,12 +90,14 @@ class ExpiryHeap:
         elif self._spent:
             self._spent.pop()
         elif len(self._heap) >= self._sweep_at:
-            self._moved = [set() for _ in range(len(self._heap) // PART + 1)]
+            self._moved = [set() for _ in range(len(self._heap) // IDS_PER_SET + 1)]
             self._old, self._heap = self._heap, []
 
     def keys(self, limit: int) -> list["Key"]:
         """Keys that have an expiry; some may be in it twice."""
-        entries = islice(chain(self._heap, self._old), limit)
+        heap, old = self._heap, self._old
+        of_heap = limit * len(heap) // max(len(self), limit, 1)  # old entries are different ones
+        entries = chain(islice(heap, of_heap), islice(old, limit - of_heap))
         return [entry[2] for entry in entries if self._current_ms(entry[2]) is not None]
 
     def pop_due(self, now_ms: int, limit: int, looks: int = ALL) -> list["Key"]:
@@ -132,17 +136,20 @@ class ExpiryHeap:
         return False
 
     def _sweep_on(self) -> None:
-        """Move some entries. An entry is dropped if it is later than its key: an earlier one is
-        there, too."""
+        """Move some entries. An entry is dropped if it is later than its key, because an earlier
+        one is there, too; or if an entry of the key was moved before."""
         old, moved = self._old, self._moved
-        for _ in range(min(MOVED, len(old))):
+        for _ in range(min(MOVES_PER_PUSH, len(old))):
             entry_ms, number, key = old.pop()
             time_ms = self._current_ms(key)
-            part = moved[hash(key) % len(moved)]
-            if time_ms is None or key in part:
+            if time_ms is None:  # this object is gone; another one may have its id
+                continue
+            key_id: int = key.id
+            ids = moved[key_id % len(moved)]
+            if key_id in ids:
                 continue
             if entry_ms == time_ms or (self._moves_later and entry_ms < time_ms):
-                part.add(key)
+                ids.add(key_id)
                 heappush(self._heap, (time_ms, number, key))
         if not old:
             self._end_sweep()

@@ -135,7 +135,7 @@ class Hash(Ordered[Field]):
             return False
         if log.undo is not None:
             log.undo.append(RowUndo(HASH_FIELDS, self, name, field.row))
-        self._renew(field, value, log)
+        self._set_value(field, value, log)
         field.expires_at_ms = None
         log.add_field(self, self.id, name, value, field.ordinal)
         fold = log.fold_state.next_fold
@@ -312,7 +312,7 @@ class Hash(Ordered[Field]):
             self._add(name, Field(value, row[1], expires_at_ms, 0), log)
         else:
             known_ms = field.expires_at_ms
-            self._renew(field, value, log)
+            self._set_value(field, value, log)
             field.expires_at_ms = expires_at_ms
             field.dirty_in_fold = 0
         if expires_at_ms is not None and expires_at_ms != known_ms:
@@ -328,7 +328,7 @@ class Hash(Ordered[Field]):
         if len(self._elements) > self.most_fields:
             self.most_fields = len(self._elements)
 
-    def _renew(self, field: Field, value: bytes, log: ChangeLog | None) -> None:
+    def _set_value(self, field: Field, value: bytes, log: ChangeLog | None) -> None:
         """Give a field another value."""
         length = len(value)
         self._resize(length - len(field.value), log)
