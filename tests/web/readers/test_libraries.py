@@ -176,13 +176,9 @@ def test_saq(place: ServerProcess, tmp_path: Path) -> None:
 def test_dramatiq(place: ServerProcess, tmp_path: Path) -> None:
     seen = see("dramatiq", place, tmp_path, b"default")
     assert [id.name for id in seen.states] == [b"default"]
-    waiting, unacked = seen.count("waiting"), seen.count("unacked")
-    assert waiting is not None
-    assert unacked is not None
-    assert waiting + unacked == 13
-    assert unacked >= 1
+    assert (seen.count("waiting"), seen.count("unacked")) == (12, 1)
     assert (seen.count("delayed"), seen.count("dead")) == (1, 1)
-    assert len(seen.jobs("waiting")) == waiting
+    assert len(seen.jobs("waiting")) == 12
     assert 'hold("here")' in [job.call.replace("here", '"here"') for job in seen.jobs("unacked")]
     assert [job.call for job in seen.jobs("dead")] == ["fail(boom)"]
     assert seen.jobs("delayed")[0].call == "add(7, 7)"

@@ -19,6 +19,6 @@ if __name__ == "__main__":
         fail.send("boom")
         hold.send("here")
     else:
-        for number in range(12):  # a worker with one thread takes some of them in advance
+        for number in range(12):
             add.send(number, 1)
         add.send_with_options(args=(7, 7), delay=jobs.LATER_S * 1000)

@@ -36,6 +36,8 @@ def at_work(name: str, port: int, folder: Path) -> Iterator[None]:
     }
     if name == "rq":
         environment["RQ_REDIS_URL"] = environment["REDIS_URL"]
+    if name == "dramatiq":  # else it takes jobs in advance, while the test reads
+        environment["dramatiq_queue_prefetch"] = "1"
     spawned = Spawned(folder)
 
     def produce(part: str) -> None:
