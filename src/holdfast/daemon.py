@@ -98,11 +98,13 @@ def _collect_rarely() -> None:
     long-lived: searching them for cycles at Python's default rate cost 5-15 % of pipelined writes
     and stalls of 25 ms and more. Long-lived objects with cycles are taken apart when they end (a
     connection and its session, the keys of a flushed database: see store/memory/lazy_free.py).
+    So all objects are searched only after 200,000 searches of new ones: with three million keys it
+    takes 0.3 s, in which no client is served.
 
     Imported modules are frozen first: else Python would check all of their objects at the next one.
     """
     gc.freeze()
-    gc.set_threshold(2_000, 1, 15_000)
+    gc.set_threshold(2_000, 1, 200_000)
     gc.enable()
 
 
