@@ -94,9 +94,11 @@ class ExpiryHeap:
             self._old, self._heap = self._heap, []
 
     def keys(self, limit: int) -> list["Key"]:
-        """Keys that have an expiry; some may be in it twice."""
+        """Keys that have an expiry; some may be in it twice. If there are more than `limit`, they
+        are a sample: both heaps have their share in it, because `_old` has more keys that are
+        gone."""
         heap, old = self._heap, self._old
-        of_heap = limit * len(heap) // max(len(self), limit, 1)  # old entries are different ones
+        of_heap = limit * len(heap) // max(len(self), limit, 1)
         entries = chain(islice(heap, of_heap), islice(old, limit - of_heap))
         return [entry[2] for entry in entries if self._current_ms(entry[2]) is not None]
 
